@@ -154,8 +154,7 @@ static void run_query(tide_call *call, tide_view message, void *arg)
     tide_demo_fleet *fleet = arg;
     tide_error err = {0};
     tide_sim_question question;
-    TIDE_CLEANUP(tide_buffer_done) tide_buffer out;
-    tide_buffer_init(&out, ANSWER_MAX);
+    TIDE_CLEANUP(tide_buffer_done) tide_buffer out = tide_buffer_of(ANSWER_MAX);
     (void)pthread_mutex_lock(&fleet->lock);
     member *m = meet(fleet, call);
     if (m && is_under(fleet, m, TIDE_DEMO_PAUSE)) {
@@ -174,8 +173,7 @@ static void tell_streams(tide_demo_fleet *fleet, const member *m, tide_call *cal
 {
     tide_error err = {0};
     const tide_sim_time time = time_of(fleet);
-    TIDE_CLEANUP(tide_buffer_done) tide_buffer out;
-    tide_buffer_init(&out, ANSWER_MAX);
+    TIDE_CLEANUP(tide_buffer_done) tide_buffer out = tide_buffer_of(ANSWER_MAX);
     reply_or_end(call, tide_sim_list(m->sim, &time, &out, &err), &out, &err);
 }
 

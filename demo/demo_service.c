@@ -63,8 +63,7 @@ static tide_demo_standing look_at(const tide_demo *demo, int index)
 static tide_status put_message(tide_buffer *out, uint32_t field, const ProtobufCMessage *message,
                                tide_error *err)
 {
-    TIDE_CLEANUP(tide_buffer_done) tide_buffer bytes;
-    tide_buffer_init(&bytes, ANSWER_MAX);
+    TIDE_CLEANUP(tide_buffer_done) tide_buffer bytes = tide_buffer_of(ANSWER_MAX);
     TIDE_TRY(tide_rpc_pack(&bytes, message, err));
     return tide_rpc_put_bytes(out, field, tide_buffer_view(&bytes), err);
 }
@@ -127,8 +126,7 @@ static void run_get_demo(tide_call *call, tide_view message, void *arg)
 {
     (void)message;
     tide_error err = {0};
-    TIDE_CLEANUP(tide_buffer_done) tide_buffer out;
-    tide_buffer_init(&out, ANSWER_MAX);
+    TIDE_CLEANUP(tide_buffer_done) tide_buffer out = tide_buffer_of(ANSWER_MAX);
     tide_status status = put_agents(arg, &out, &err);
     if (status >= TIDE_OK)
         status = put_faults(&out, &err);

@@ -120,8 +120,7 @@ tide_status tide_sim_read_question(tide_sim_question *out, const char *path, tid
 
 static tide_status put_hole(tide_buffer *out, int64_t first, int64_t last, tide_error *err)
 {
-    TIDE_CLEANUP(tide_buffer_done) tide_buffer bytes;
-    tide_buffer_init(&bytes, ANSWER_MAX);
+    TIDE_CLEANUP(tide_buffer_done) tide_buffer bytes = tide_buffer_of(ANSWER_MAX);
     Tidemark__Agent__V1__Hole hole = TIDEMARK__AGENT__V1__HOLE__INIT;
     hole.first_seq_id = (uint64_t)first;
     hole.last_seq_id = (uint64_t)last;
@@ -135,8 +134,7 @@ static tide_status put_state(const tide_sim *sim, tide_stream_kind kind, const t
                              int64_t through, int64_t hole_first, uint32_t at, tide_buffer *out,
                              tide_error *err)
 {
-    TIDE_CLEANUP(tide_buffer_done) tide_buffer bytes;
-    tide_buffer_init(&bytes, ANSWER_MAX);
+    TIDE_CLEANUP(tide_buffer_done) tide_buffer bytes = tide_buffer_of(ANSWER_MAX);
     Tidemark__Agent__V1__StreamState state = TIDEMARK__AGENT__V1__STREAM_STATE__INIT;
     const int64_t stable = stable_of(sim, kind);
     state.stream = tide_rpc_borrow(tide_stream_type_of(kind)->name);

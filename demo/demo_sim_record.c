@@ -167,8 +167,7 @@ tide_status tide_sim_put_frames(tide_stream_kind kind, tide_buffer *out, tide_er
     if (kind != TIDE_STREAM_CPU_PROFILE && kind != TIDE_STREAM_MEMORY_PROFILE)
         return TIDE_OK;
     for (size_t i = 0; i < sizeof frames / sizeof frames[0]; i++) {
-        TIDE_CLEANUP(tide_buffer_done) tide_buffer bytes;
-        tide_buffer_init(&bytes, FRAME_MAX);
+        TIDE_CLEANUP(tide_buffer_done) tide_buffer bytes = tide_buffer_of(FRAME_MAX);
         Tidemark__Agent__V1__ProfileFrame frame = TIDEMARK__AGENT__V1__PROFILE_FRAME__INIT;
         frame.frame_id = i + 1;
         frame.frame_name = tide_rpc_borrow(frames[i]);

@@ -63,9 +63,14 @@ static void free_chunk(chunk *c)
     free(c);
 }
 
+tide_arena tide_arena_of(size_t max)
+{
+    return (tide_arena){.max = max};
+}
+
 void tide_arena_init(tide_arena *arena, size_t max)
 {
-    *arena = (tide_arena){.max = max};
+    *arena = tide_arena_of(max);
 }
 
 void tide_arena_done(tide_arena *arena)

@@ -29,6 +29,7 @@ typedef struct tide_arena {
 } tide_arena;
 
 /* Allocates nothing yet. */
+tide_arena tide_arena_of(size_t max);
 void tide_arena_init(tide_arena *arena, size_t max);
 
 /* Free everything; the arena is then empty and usable again. Fits TIDE_CLEANUP. */

@@ -10,10 +10,15 @@
 
 enum { FIRST_CAPACITY = 64 };
 
-void tide_buffer_init(tide_buffer *buffer, size_t max)
+tide_buffer tide_buffer_of(size_t max)
 {
     assert(max < SIZE_MAX); /* one byte more is the terminator */
-    *buffer = (tide_buffer){.max = max};
+    return (tide_buffer){.max = max};
+}
+
+void tide_buffer_init(tide_buffer *buffer, size_t max)
+{
+    *buffer = tide_buffer_of(max);
 }
 
 void tide_buffer_done(tide_buffer *buffer)

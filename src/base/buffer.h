@@ -34,6 +34,7 @@ typedef struct tide_buffer {
 } tide_buffer;
 
 /* An empty buffer that may grow to max bytes. Allocates nothing yet. */
+tide_buffer tide_buffer_of(size_t max);
 void tide_buffer_init(tide_buffer *buffer, size_t max);
 
 /* Give the memory back; the buffer is then empty and usable again. Fits TIDE_CLEANUP. */

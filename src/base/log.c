@@ -181,8 +181,7 @@ void tide_log_write(tide_log *log, tide_log_level level, const char *message, ..
     if (!tide_log_is_on(log, level))
         return;
     const int saved_errno = errno;
-    TIDE_CLEANUP(tide_buffer_done) tide_buffer line;
-    tide_buffer_init(&line, TIDE_LOG_LINE_MAX - TAIL_LEN);
+    TIDE_CLEANUP(tide_buffer_done) tide_buffer line = tide_buffer_of(TIDE_LOG_LINE_MAX - TAIL_LEN);
 
     va_list fields;
     va_start(fields, message);

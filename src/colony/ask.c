@@ -43,8 +43,7 @@ static tide_status put_text(tide_buffer *out, uint32_t field, const char *text)
 
 static tide_status put_point(tide_buffer *out, const tide_feed_point *point)
 {
-    TIDE_CLEANUP(tide_buffer_done) tide_buffer bytes;
-    tide_buffer_init(&bytes, POINT_MAX);
+    TIDE_CLEANUP(tide_buffer_done) tide_buffer bytes = tide_buffer_of(POINT_MAX);
     TIDE_TRY(put_number(&bytes, 1, point->seq));
     TIDE_TRY(put_bytes(&bytes, 2, tide_view_bytes(point->digest, sizeof point->digest)));
     TIDE_TRY(put_number(&bytes, 3, point->epoch));
@@ -88,8 +87,7 @@ static tide_status put_selection(tide_buffer *out, const tide_ask *ask)
 
 static tide_status put_request(tide_buffer *out, const tide_ask *ask)
 {
-    TIDE_CLEANUP(tide_buffer_done) tide_buffer position;
-    tide_buffer_init(&position, POSITION_MAX);
+    TIDE_CLEANUP(tide_buffer_done) tide_buffer position = tide_buffer_of(POSITION_MAX);
     TIDE_TRY(put_selection(out, ask));
     TIDE_TRY(put_number(out, ask->type->start_field, ask->start_seq));
     TIDE_TRY(

@@ -250,8 +250,7 @@ static tide_status lock(tide_manifest *manifest, tide_error *err)
 
 static tide_status load(tide_manifest *manifest, const char *path, tide_error *err)
 {
-    TIDE_CLEANUP(tide_buffer_done) tide_buffer text;
-    tide_buffer_init(&text, MANIFEST_MAX);
+    TIDE_CLEANUP(tide_buffer_done) tide_buffer text = tide_buffer_of(MANIFEST_MAX);
     TIDE_TRY(tide_file_read(&text, path, err));
     size_t whole = 0;
     if (text.len > 0)
@@ -319,8 +318,7 @@ static tide_status make_line(tide_buffer *line, const tide_export_range *range,
 tide_status tide_manifest_note(tide_manifest *manifest, const tide_export_range *range,
                                const tide_interval *missing, int missing_count, tide_error *err)
 {
-    TIDE_CLEANUP(tide_buffer_done) tide_buffer line;
-    tide_buffer_init(&line, LINE_MAX_LEN);
+    TIDE_CLEANUP(tide_buffer_done) tide_buffer line = tide_buffer_of(LINE_MAX_LEN);
     if (make_line(&line, range, missing, missing_count) < TIDE_OK)
         return tide_no_memory(err);
     /* Half a line, after a full disk, has no newline and is cut off by the next run. */
@@ -353,8 +351,7 @@ tide_status tide_export_list(const char *dir, tide_export_fn *fn, void *arg, tid
 {
     char path[TIDE_EXPORT_NAME_SIZE];
     (void)snprintf(path, sizeof path, "%s/manifest.tsv", dir);
-    TIDE_CLEANUP(tide_buffer_done) tide_buffer text;
-    tide_buffer_init(&text, MANIFEST_MAX);
+    TIDE_CLEANUP(tide_buffer_done) tide_buffer text = tide_buffer_of(MANIFEST_MAX);
     TIDE_TRY(tide_file_read(&text, path, err));
     listing l = {.dir = dir, .fn = fn, .arg = arg};
     size_t whole = 0;

@@ -246,8 +246,7 @@ static tide_status read_rows(page *p, const tide_export_options *options, tide_e
         .last_seq = range->last_seq,
         .limit = row_max + 1,
     };
-    TIDE_CLEANUP(tide_buffer_done) tide_buffer text;
-    tide_buffer_init(&text, 1 << 16);
+    TIDE_CLEANUP(tide_buffer_done) tide_buffer text = tide_buffer_of(1 << 16);
     if (tide_duckdb_range_text(&text, &wanted) < TIDE_OK)
         return tide_no_memory(err);
     char table[TIDE_DUCK_TABLE_SIZE];

@@ -190,8 +190,7 @@ static tide_status renew_held(tide_tx *tx, turn *t, int64_t now_us, tide_error *
     t->held_count = 0;
     if (holding->count == 0)
         return TIDE_OK;
-    TIDE_CLEANUP(tide_buffer_done) tide_buffer list;
-    tide_buffer_init(&list, AGENTS_LEN_MAX);
+    TIDE_CLEANUP(tide_buffer_done) tide_buffer list = tide_buffer_of(AGENTS_LEN_MAX);
     const tide_status written = write_held(&list, holding);
     if (written < TIDE_OK)
         return tide_fail(err, written, "no memory to renew %d agents", holding->count);

@@ -190,8 +190,7 @@ tide_status tide_registry_note(tide_store *store, const char *agent_id, const ch
                                tide_error *err)
 {
     char text[TIDE_AGENT_ERROR_MAX + 1];
-    TIDE_CLEANUP(tide_buffer_done) tide_buffer clean;
-    tide_buffer_init(&clean, 8192);
+    TIDE_CLEANUP(tide_buffer_done) tide_buffer clean = tide_buffer_of(8192);
     if (error) {
         /* What an agent said goes into it: it need not be text. */
         size_t replaced = 0;

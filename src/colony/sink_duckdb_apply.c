@@ -409,8 +409,7 @@ static tide_status put_dead(applying *a, const tide_position *owner, tide_error 
 
 static tide_status put_frames(applying *a, const tide_position *owner, tide_error *err)
 {
-    TIDE_CLEANUP(tide_buffer_done) tide_buffer clean;
-    tide_buffer_init(&clean, TIDE_FEED_RECORD_MAX);
+    TIDE_CLEANUP(tide_buffer_done) tide_buffer clean = tide_buffer_of(TIDE_FEED_RECORD_MAX);
     TIDE_CLEANUP(tide_duck_append_dropp) tide_duck_appender *out = NULL;
     TIDE_TRY(tide_duck_append_begin(&out, a->sink->writer, "frame_rows", err));
     for (int i = 0; i < a->change->frame_count; i++) {

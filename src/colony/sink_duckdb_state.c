@@ -20,8 +20,7 @@ static void put_time_or_null(tide_duck_appender *out, int64_t us)
 static tide_status put_points(tide_duck_appender *out, const tide_position *position,
                               tide_error *err)
 {
-    TIDE_CLEANUP(tide_buffer_done) tide_buffer bytes;
-    tide_buffer_init(&bytes, POINTS_LEN_MAX);
+    TIDE_CLEANUP(tide_buffer_done) tide_buffer bytes = tide_buffer_of(POINTS_LEN_MAX);
     for (int i = 0; i < position->point_count; i++) {
         const tide_feed_point *point = &position->points[i];
         if (tide_buffer_append_u64(&bytes, (uint64_t)point->seq) < TIDE_OK ||
@@ -35,8 +34,7 @@ static tide_status put_points(tide_duck_appender *out, const tide_position *posi
 
 static tide_status put_cursor(tide_duck_appender *out, const tide_cursor *cursor, tide_error *err)
 {
-    TIDE_CLEANUP(tide_buffer_done) tide_buffer bytes;
-    tide_buffer_init(&bytes, 1 << 20);
+    TIDE_CLEANUP(tide_buffer_done) tide_buffer bytes = tide_buffer_of(1 << 20);
     TIDE_TRY(tide_cursor_encode(cursor, &bytes, err));
     tide_duck_put_blob(out, tide_buffer_view(&bytes));
     return TIDE_OK;

@@ -97,8 +97,7 @@ static tide_status insert_some(tide_tx *tx, const tide_change *change, const tid
                                int64_t source_id, int64_t now_us, int *at, int64_t *ids,
                                tide_error *err)
 {
-    TIDE_CLEANUP(tide_buffer_done) tide_buffer text;
-    tide_buffer_init(&text, TIDE_TX_BYTES_MAX / 2);
+    TIDE_CLEANUP(tide_buffer_done) tide_buffer text = tide_buffer_of(TIDE_TX_BYTES_MAX / 2);
     tide_json json;
     tide_json_init(&json, &text);
     tide_json_array_begin(&json);

@@ -37,8 +37,7 @@ int64_t tide_sink_sql_col_time(tide_query *query)
 
 static tide_status bind_cursor(tide_query *query, const tide_cursor *cursor, tide_error *err)
 {
-    TIDE_CLEANUP(tide_buffer_done) tide_buffer bytes;
-    tide_buffer_init(&bytes, CURSOR_LEN_MAX);
+    TIDE_CLEANUP(tide_buffer_done) tide_buffer bytes = tide_buffer_of(CURSOR_LEN_MAX);
     TIDE_TRY(tide_cursor_encode(cursor, &bytes, err));
     tide_query_bind_blob(query, "cursor", tide_buffer_view(&bytes));
     tide_query_bind_i64(query, "holes", (int64_t)cursor->hole_count);

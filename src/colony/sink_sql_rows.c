@@ -276,8 +276,7 @@ static tide_status add_bucket(tide_buffer *list, const tide_rollup_entry *entry)
 static tide_status put_rollup(tide_tx *tx, const tide_position *of, tide_rollup *rollup,
                               tide_error *err)
 {
-    TIDE_CLEANUP(tide_buffer_done) tide_buffer list;
-    tide_buffer_init(&list, 2 * (size_t)LIST_LEN_MAX);
+    TIDE_CLEANUP(tide_buffer_done) tide_buffer list = tide_buffer_of(2 * (size_t)LIST_LEN_MAX);
     tide_rollup_sort(rollup);
     for (int i = 0; i < rollup->count; i++) {
         tide_status status = add_bucket(&list, &rollup->entries[i]);
@@ -355,8 +354,7 @@ static tide_status add_frame(tide_buffer *list, const tide_reply_frame *frame)
 static tide_status put_frames(tide_tx *tx, const tide_change *change, const tide_position *of,
                               tide_error *err)
 {
-    TIDE_CLEANUP(tide_buffer_done) tide_buffer list;
-    tide_buffer_init(&list, TIDE_TX_BYTES_MAX / 2);
+    TIDE_CLEANUP(tide_buffer_done) tide_buffer list = tide_buffer_of(TIDE_TX_BYTES_MAX / 2);
     for (int i = 0; i < change->frame_count; i++) {
         tide_status status = add_frame(&list, &change->frames[i]);
         const bool is_last = i + 1 == change->frame_count;

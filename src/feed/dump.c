@@ -47,8 +47,7 @@ tide_status tide_feed_dump(tide_feed *feed, const char *stream, int64_t first_se
 {
     kind_request kind = {.stream = stream};
     TIDE_TRY(tide_store_read(feed->store, find_kind, &kind, err));
-    TIDE_CLEANUP(tide_buffer_done) tide_buffer line;
-    tide_buffer_init(&line, LINE_MAX_LEN);
+    TIDE_CLEANUP(tide_buffer_done) tide_buffer line = tide_buffer_of(LINE_MAX_LEN);
     tide_feed_request request = {
         .stream = stream,
         .start_seq = first_seq > 0 ? first_seq - 1 : 0,

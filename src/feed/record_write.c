@@ -317,8 +317,7 @@ void tide_record_text(tide_record_batch *batch, int column, tide_view value)
     assert(of->kind == TIDE_COLUMN_TEXT);
     if (value.len == 0 || batch->status != TIDE_OK)
         return;
-    TIDE_CLEANUP(tide_buffer_done) tide_buffer cleaned;
-    tide_buffer_init(&cleaned, TIDE_FEED_RECORD_MAX);
+    TIDE_CLEANUP(tide_buffer_done) tide_buffer cleaned = tide_buffer_of(TIDE_FEED_RECORD_MAX);
     batch->status = clean(&cleaned, &value, &batch->open_replaced);
     put_head(batch, of->field, value.len);
     if (column == batch->type->service_column) {
@@ -360,10 +359,8 @@ void tide_record_pair(tide_record_batch *batch, int column, tide_view key, tide_
     assert(of->kind == TIDE_COLUMN_MAP);
     if (batch->status != TIDE_OK)
         return;
-    TIDE_CLEANUP(tide_buffer_done) tide_buffer clean_key;
-    TIDE_CLEANUP(tide_buffer_done) tide_buffer clean_value;
-    tide_buffer_init(&clean_key, TIDE_FEED_RECORD_MAX);
-    tide_buffer_init(&clean_value, TIDE_FEED_RECORD_MAX);
+    TIDE_CLEANUP(tide_buffer_done) tide_buffer clean_key = tide_buffer_of(TIDE_FEED_RECORD_MAX);
+    TIDE_CLEANUP(tide_buffer_done) tide_buffer clean_value = tide_buffer_of(TIDE_FEED_RECORD_MAX);
     batch->status = clean(&clean_key, &key, &batch->open_replaced);
     if (batch->status == TIDE_OK)
         batch->status = clean(&clean_value, &value, &batch->open_replaced);

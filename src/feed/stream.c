@@ -148,8 +148,7 @@ static tide_status digest_inside(const tide_stream_state *state, tide_tx *tx,
                                  const tide_batch_head *head, int64_t seq, tide_digest128 *out,
                                  tide_error *err)
 {
-    TIDE_CLEANUP(tide_buffer_done) tide_buffer raw;
-    tide_buffer_init(&raw, TIDE_FEED_BATCH_BYTES_MAX);
+    TIDE_CLEANUP(tide_buffer_done) tide_buffer raw = tide_buffer_of(TIDE_FEED_BATCH_BYTES_MAX);
     bool is_row_readable = false;
     const tide_status status =
         tide_stream_read_body(tx, state->type, head, &raw, &is_row_readable, err);

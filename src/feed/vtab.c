@@ -67,10 +67,8 @@ static tide_status list_columns(tide_buffer *out, const tide_stream_type *type)
 
 static int declare(sqlite3 *db, const tide_stream_type *type)
 {
-    TIDE_CLEANUP(tide_buffer_done) tide_buffer columns;
-    TIDE_CLEANUP(tide_buffer_done) tide_buffer text;
-    tide_buffer_init(&columns, DECLARATION_MAX);
-    tide_buffer_init(&text, DECLARATION_MAX);
+    TIDE_CLEANUP(tide_buffer_done) tide_buffer columns = tide_buffer_of(DECLARATION_MAX);
+    TIDE_CLEANUP(tide_buffer_done) tide_buffer text = tide_buffer_of(DECLARATION_MAX);
     if (list_columns(&columns, type) < TIDE_OK ||
         tide_vtab_replace(&text, TIDE_SQL_VTAB_DECLARE, "record_columns TEXT",
                           tide_buffer_text(&columns)) < TIDE_OK)

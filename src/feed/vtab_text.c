@@ -37,8 +37,7 @@ static tide_status append_for_schema(tide_buffer *out, const char *text, const c
 
 int tide_vtab_prepare(sqlite3_stmt **out, sqlite3 *db, const tide_sql *sql, const char *schema)
 {
-    TIDE_CLEANUP(tide_buffer_done) tide_buffer text;
-    tide_buffer_init(&text, TEXT_MAX);
+    TIDE_CLEANUP(tide_buffer_done) tide_buffer text = tide_buffer_of(TEXT_MAX);
     if (append_for_schema(&text, sql->engine[TIDE_ENGINE_SQLITE].text, schema) < TIDE_OK)
         return SQLITE_NOMEM;
     return sqlite3_prepare_v2(db, tide_buffer_text(&text), -1, out, NULL);

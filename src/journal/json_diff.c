@@ -428,10 +428,8 @@ static tide_status canonicalise(tide_view text, tide_buffer *form, const char *w
 tide_status tide_json_diff(tide_view before, tide_view after, tide_difference_fn *fn, void *arg,
                            tide_error *err)
 {
-    TIDE_CLEANUP(tide_buffer_done) tide_buffer form_a;
-    TIDE_CLEANUP(tide_buffer_done) tide_buffer form_b;
-    tide_buffer_init(&form_a, FORM_MAX);
-    tide_buffer_init(&form_b, FORM_MAX);
+    TIDE_CLEANUP(tide_buffer_done) tide_buffer form_a = tide_buffer_of(FORM_MAX);
+    TIDE_CLEANUP(tide_buffer_done) tide_buffer form_b = tide_buffer_of(FORM_MAX);
     TIDE_TRY(canonicalise(before, &form_a, "first", err));
     TIDE_TRY(canonicalise(after, &form_b, "second", err));
 

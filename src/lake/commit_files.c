@@ -98,8 +98,7 @@ static tide_status write_rows(tide_tx *tx, int64_t catalog_id, const tide_sql *s
 static tide_status write_array(tide_tx *tx, const tide_lake_change *const *changes, int count,
                                const tide_sql *sql, bool of_deletes, put_fn *put, tide_error *err)
 {
-    TIDE_CLEANUP(tide_buffer_done) tide_buffer rows;
-    tide_buffer_init(&rows, ROWS_BYTES_MAX);
+    TIDE_CLEANUP(tide_buffer_done) tide_buffer rows = tide_buffer_of(ROWS_BYTES_MAX);
     tide_json json;
     tide_json_init(&json, &rows);
     tide_json_array_begin(&json);

@@ -154,9 +154,8 @@ static void tell_member(tide_query *query, void *arg)
 static tide_status publish_members(tide_tx *tx, group *g, const tide_lake_digest *digests,
                                    const tide_lake_change *const *changes, tide_error *err)
 {
-    TIDE_CLEANUP(tide_buffer_done) tide_buffer members;
+    TIDE_CLEANUP(tide_buffer_done) tide_buffer members = tide_buffer_of(GROUP_BYTES_MAX);
     TIDE_CLEANUP(lake_group_rows_done) lake_group_rows rows;
-    tide_buffer_init(&members, GROUP_BYTES_MAX);
     lake_group_rows_init(&rows);
     TIDE_TRY(write_members(g, digests, &members, err));
     TIDE_TRY(lake_group_rows_write(&rows, changes, g->count, err));

@@ -77,8 +77,7 @@ tide_status tide_lake_open_box(tide_lake_data *data, tide_duckdb **out, tide_duc
 tide_status tide_lake_seal_box(tide_duck *duck, const char *const *paths, int count,
                                tide_error *err)
 {
-    TIDE_CLEANUP(tide_arena_done) tide_arena arena;
-    tide_arena_init(&arena, TIDE_LAKE_ARENA_MAX);
+    TIDE_CLEANUP(tide_arena_done) tide_arena arena = tide_arena_of(TIDE_LAKE_ARENA_MAX);
     tide_template_item *items = tide_arena_alloc(&arena, ((size_t)count + 1) * sizeof *items);
     if (!items)
         return tide_no_memory(err);

@@ -22,8 +22,7 @@ static tide_status begin_search(const tide_lake_source *source, tide_lake_data *
 static tide_status find_value(const tide_lake_source *source, tide_lake_data *data,
                               const tide_lake_table_seen *table, tide_error *err)
 {
-    TIDE_CLEANUP(tide_arena_done) tide_arena arena;
-    tide_arena_init(&arena, TIDE_LAKE_ARENA_MAX);
+    TIDE_CLEANUP(tide_arena_done) tide_arena arena = tide_arena_of(TIDE_LAKE_ARENA_MAX);
     tide_template_item *columns =
         tide_arena_alloc(&arena, ((size_t)source->found_count + 1) * sizeof *columns);
     if (!columns)

@@ -113,8 +113,7 @@ static tide_status write_insert(tide_buffer *out, const export_table *table, tid
 
 static tide_status copy_table(tide_tx *tx, exporting *e, const export_table *table, tide_error *err)
 {
-    TIDE_CLEANUP(tide_buffer_done) tide_buffer text;
-    tide_buffer_init(&text, SCRIPT_MAX);
+    TIDE_CLEANUP(tide_buffer_done) tide_buffer text = tide_buffer_of(SCRIPT_MAX);
     TIDE_TRY(write_insert(&text, table, err));
     TIDE_CLEANUP(tide_foreign_endp) tide_foreign_query *insert = NULL;
     TIDE_TRY(tide_foreign_begin(&insert, e->file, tide_buffer_text(&text), err));
@@ -161,8 +160,7 @@ static tide_status copy_all(tide_tx *tx, void *arg, tide_error *err)
     e->out = (tide_lake_exported){0};
     TIDE_TRY(tide_lake_find_catalog(tx, e->catalog_name, &e->catalog, err));
     e->out.snapshot_id = e->catalog.head;
-    TIDE_CLEANUP(tide_buffer_done) tide_buffer schema;
-    tide_buffer_init(&schema, SCRIPT_MAX);
+    TIDE_CLEANUP(tide_buffer_done) tide_buffer schema = tide_buffer_of(SCRIPT_MAX);
     const tide_template_context nothing = {.flags = ""};
     TIDE_TRY(tide_template_fill(&schema, TIDE_TEMPLATE_LAKE_FILE_SCHEMA, &nothing, err));
     TIDE_TRY(tide_foreign_script(e->file, tide_buffer_text(&schema), err));

@@ -63,8 +63,7 @@ static tide_status find_owner(tide_store *store, const char *data_dir, owner *ou
 {
     char path[PATH_MAX];
     TIDE_TRY(mark_path(data_dir, path, err));
-    TIDE_CLEANUP(tide_buffer_done) tide_buffer text;
-    tide_buffer_init(&text, MARK_MAX);
+    TIDE_CLEANUP(tide_buffer_done) tide_buffer text = tide_buffer_of(MARK_MAX);
     const tide_status status = tide_file_read(&text, path, err);
     if (status == TIDE_E_NOT_FOUND) {
         *out = NOBODY;

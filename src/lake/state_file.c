@@ -165,8 +165,7 @@ static tide_status each_side(tide_tx *tx, int64_t catalog_id, int64_t a, int64_t
     TIDE_TRY(tide_query_start(&query, tx, TIDE_LAKE_SQL_LAKE_DIFF, err,
                               tide_bind_i64("catalog_id", catalog_id), tide_bind_i64("a", a),
                               tide_bind_i64("b", b)));
-    TIDE_CLEANUP(tide_buffer_done) tide_buffer name;
-    tide_buffer_init(&name, WHOLE_PATH_MAX);
+    TIDE_CLEANUP(tide_buffer_done) tide_buffer name = tide_buffer_of(WHOLE_PATH_MAX);
     tide_status status = TIDE_OK;
     while ((status = tide_query_step(query, err)) == TIDE_OK) {
         tide_lake_difference row = {.sign = sign,

@@ -46,8 +46,7 @@ void tide_otlp_describe(tide_otlp_signal signal, const tide_otlp_output *output,
 /* Export...ServiceResponse { partial_success = 1 { rejected_... = 1, error_message = 2 } } */
 static tide_status append_protobuf(tide_buffer *out, int64_t rejected, const char *message)
 {
-    TIDE_CLEANUP(tide_buffer_done) tide_buffer partial;
-    tide_buffer_init(&partial, TIDE_OTLP_MESSAGE_MAX + 32);
+    TIDE_CLEANUP(tide_buffer_done) tide_buffer partial = tide_buffer_of(TIDE_OTLP_MESSAGE_MAX + 32);
     TIDE_TRY(tide_buffer_append_byte(&partial, 1 << 3));
     TIDE_TRY(tide_buffer_append_varint(&partial, (uint64_t)rejected));
     TIDE_TRY(tide_buffer_append_byte(&partial, 2 << 3 | 2));

@@ -127,8 +127,7 @@ static tide_status write_array(tide_otlp *otlp, tide_buffer *out, tide_otlp_mess
 /* A key that stood behind its value: put it in front. */
 static tide_status insert_key(tide_otlp *otlp, tide_buffer *out, size_t at, tide_view key)
 {
-    TIDE_CLEANUP(tide_buffer_done) tide_buffer text;
-    tide_buffer_init(&text, out->max);
+    TIDE_CLEANUP(tide_buffer_done) tide_buffer text = tide_buffer_of(out->max);
     TIDE_TRY(tide_otlp_write_text(otlp, &text, key));
     TIDE_TRY(write_raw(otlp, &text, tide_view_of(":")));
     const tide_status status = tide_buffer_reserve(out, text.len);

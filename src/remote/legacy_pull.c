@@ -414,8 +414,7 @@ static tide_status ask_remote(void *arg, const REPLICA(TableEventsRequest) * req
                               const REPLICA(TableEventsResponse) * *out, tide_error *err)
 {
     ProtobufCMessage *response = NULL;
-    TIDE_CLEANUP(tide_buffer_done) tide_buffer bytes;
-    tide_buffer_init(&bytes, TIDE_RPC_ANSWER_MAX);
+    TIDE_CLEANUP(tide_buffer_done) tide_buffer bytes = tide_buffer_of(TIDE_RPC_ANSWER_MAX);
     TIDE_TRY(tide_rpc_pack(&bytes, &request->base, err));
     TIDE_TRY(tide_remote_ask(arg, "TableEvents", &bytes,
                              &tidemark__replica__v1__table_events_response__descriptor, &response,

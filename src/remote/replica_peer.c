@@ -58,8 +58,7 @@ static tide_status remote_marks(void *arg, const tide_peer_marks *others, tide_p
     tide_remote *remote = arg;
     ProtobufCMessage *response = NULL;
     REPLICA(GetMarksRequest) request = REPLICA_INIT(GET_MARKS_REQUEST);
-    TIDE_CLEANUP(tide_buffer_done) tide_buffer bytes;
-    tide_buffer_init(&bytes, TIDE_RPC_ANSWER_MAX);
+    TIDE_CLEANUP(tide_buffer_done) tide_buffer bytes = tide_buffer_of(TIDE_RPC_ANSWER_MAX);
     request.with_tables = true;
     if (others) {
         request.node.data = (uint8_t *)others->node.bytes;
@@ -89,8 +88,7 @@ static tide_status remote_offer(void *arg, const tide_peer_table *tables, int co
                                 tide_error *err)
 {
     ProtobufCMessage *response = NULL;
-    TIDE_CLEANUP(tide_buffer_done) tide_buffer bytes;
-    tide_buffer_init(&bytes, TIDE_RPC_ANSWER_MAX);
+    TIDE_CLEANUP(tide_buffer_done) tide_buffer bytes = tide_buffer_of(TIDE_RPC_ANSWER_MAX);
     TIDE_TRY(tide_wire_put_tables(&bytes, 1, tables, count, err));
     TIDE_TRY(tide_remote_ask(arg, "OfferTables", &bytes,
                              &tidemark__replica__v1__offer_tables_response__descriptor, &response,
@@ -118,8 +116,7 @@ static tide_status remote_read(void *arg, const tide_node_id *origin, int64_t ep
 {
     ProtobufCMessage *response = NULL;
     REPLICA(ReadEventsRequest) request = REPLICA_INIT(READ_EVENTS_REQUEST);
-    TIDE_CLEANUP(tide_buffer_done) tide_buffer bytes;
-    tide_buffer_init(&bytes, TIDE_RPC_ANSWER_MAX);
+    TIDE_CLEANUP(tide_buffer_done) tide_buffer bytes = tide_buffer_of(TIDE_RPC_ANSWER_MAX);
     tide_peer_page_clear(page);
     request.origin.data = (uint8_t *)origin->bytes;
     request.origin.len = TIDE_NODE_LEN;
@@ -140,8 +137,7 @@ static tide_status remote_push(void *arg, const tide_origin_mark *mark, const ti
     ProtobufCMessage *response = NULL;
     REPLICA(OriginMark) of = tide_wire_mark(mark);
     REPLICA(PushEventsRequest) request = REPLICA_INIT(PUSH_EVENTS_REQUEST);
-    TIDE_CLEANUP(tide_buffer_done) tide_buffer bytes;
-    tide_buffer_init(&bytes, TIDE_RPC_ANSWER_MAX);
+    TIDE_CLEANUP(tide_buffer_done) tide_buffer bytes = tide_buffer_of(TIDE_RPC_ANSWER_MAX);
     request.mark = &of;
     TIDE_TRY(tide_rpc_pack(&bytes, &request.base, err));
     for (int i = 0; i < page->count; i++)
@@ -179,8 +175,7 @@ static tide_status tell_digests(const REPLICA(DigestsResponse) * answer, tide_di
 tide_status tide_remote_digests(tide_remote *remote, tide_digest_fn *fn, void *arg, tide_error *err)
 {
     ProtobufCMessage *response = NULL;
-    TIDE_CLEANUP(tide_buffer_done) tide_buffer bytes;
-    tide_buffer_init(&bytes, TIDE_RPC_ANSWER_MAX);
+    TIDE_CLEANUP(tide_buffer_done) tide_buffer bytes = tide_buffer_of(TIDE_RPC_ANSWER_MAX);
     TIDE_TRY(tide_remote_ask(remote, "Digests", &bytes,
                              &tidemark__replica__v1__digests_response__descriptor, &response, err));
     return tell_digests((const REPLICA(DigestsResponse) *)response, fn, arg, err);

@@ -41,8 +41,7 @@ static hooks choose_hooks(const tide_table *table)
 static tide_status run_text(tide_foreign_tx *tx, const tide_table *table,
                             const tide_template *template, tide_error *err)
 {
-    TIDE_CLEANUP(tide_buffer_done) tide_buffer text;
-    tide_buffer_init(&text, TIDE_TABLE_TEXT_MAX);
+    TIDE_CLEANUP(tide_buffer_done) tide_buffer text = tide_buffer_of(TIDE_TABLE_TEXT_MAX);
     TIDE_TRY(tide_table_text(&text, table, template, NULL, err));
     return tide_foreign_script(tx, tide_buffer_text(&text), err);
 }
@@ -97,8 +96,7 @@ tide_status tide_capture_look(tide_foreign_tx *tx, const tide_table *table, bool
     const hooks h = choose_hooks(table);
     *is_whole = true;
     for (int i = 0; *is_whole && i < h.count; i++) {
-        TIDE_CLEANUP(tide_buffer_done) tide_buffer text;
-        tide_buffer_init(&text, TIDE_TABLE_TEXT_MAX);
+        TIDE_CLEANUP(tide_buffer_done) tide_buffer text = tide_buffer_of(TIDE_TABLE_TEXT_MAX);
         TIDE_TRY(tide_table_text(&text, table, h.templates[i], NULL, err));
         int ours = 0;
         TIDE_TRY(find_hook(tx, table, tide_buffer_text(&text), is_whole, &ours, err));
@@ -181,8 +179,7 @@ static tide_status widen_numbers(tide_foreign_tx *tx, const tide_table *table, t
     }
     if (fill.some_count == 0)
         return TIDE_OK;
-    TIDE_CLEANUP(tide_buffer_done) tide_buffer text;
-    tide_buffer_init(&text, TIDE_TABLE_TEXT_MAX);
+    TIDE_CLEANUP(tide_buffer_done) tide_buffer text = tide_buffer_of(TIDE_TABLE_TEXT_MAX);
     TIDE_TRY(tide_table_text(&text, table, TIDE_TEMPLATE_TABLE_LOG_WIDEN, &fill, err));
     return tide_foreign_script(tx, tide_buffer_text(&text), err);
 }

@@ -59,8 +59,7 @@ static tide_status put_record(tide_desk *desk, const tide_desk_row *row, int col
                               const tide_stamp *stamp, const tide_sql_value *value, tide_error *err)
 {
     TIDE_CLEANUP(tide_foreign_endp) tide_foreign_query *query = NULL;
-    TIDE_CLEANUP(tide_buffer_done) tide_buffer bytes;
-    tide_buffer_init(&bytes, TIDE_EVENT_BYTES_MAX);
+    TIDE_CLEANUP(tide_buffer_done) tide_buffer bytes = tide_buffer_of(TIDE_EVENT_BYTES_MAX);
     TIDE_TRY(begin(&query, desk, row, TIDE_TEMPLATE_APPLY_CONFLICT_PUT->text, column, stamp, err));
     tide_foreign_bind_i64(query, "now", desk->now_us);
     if (value) {

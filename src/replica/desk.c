@@ -188,8 +188,7 @@ tide_status tide_desk_keep(tide_sql_value *out, tide_desk *desk, const tide_sql_
 tide_status tide_desk_key(tide_view *out, tide_desk *desk, const tide_sql_value *values, int count,
                           tide_error *err)
 {
-    TIDE_CLEANUP(tide_buffer_done) tide_buffer bytes;
-    tide_buffer_init(&bytes, TIDE_EVENT_KEY_BYTES_MAX);
+    TIDE_CLEANUP(tide_buffer_done) tide_buffer bytes = tide_buffer_of(TIDE_EVENT_KEY_BYTES_MAX);
     for (int i = 0; i < count; i++) {
         const tide_status status = tide_sql_value_encode(&bytes, &values[i]);
         if (status == TIDE_E_LIMIT)
@@ -347,9 +346,9 @@ static tide_status keep_bytes(tide_view *out, tide_desk *desk, tide_view bytes, 
 static tide_status extend_prints(tide_desk *desk, tide_desk_row *row, tide_view prints,
                                  tide_error *err)
 {
-    TIDE_CLEANUP(tide_buffer_done) tide_buffer all;
+    TIDE_CLEANUP(tide_buffer_done)
+    tide_buffer all = tide_buffer_of((size_t)TIDE_TABLE_COLUMNS_MAX * TIDE_TABLE_PRINT_LEN);
     TIDE_CLEANUP(tide_foreign_endp) tide_foreign_query *query = NULL;
-    tide_buffer_init(&all, (size_t)TIDE_TABLE_COLUMNS_MAX * TIDE_TABLE_PRINT_LEN);
     TIDE_TRY(tide_buffer_append_view(&all, prints));
     TIDE_TRY(tide_table_query(&query, desk->tx, row->table, TIDE_TABLE_DEFAULTS, err));
     TIDE_TRY(tide_foreign_step(query, err));
@@ -516,10 +515,8 @@ tide_status tide_desk_merge(tide_desk *desk, tide_desk_row *row, const tide_even
 
 static tide_status store_row(tide_desk_row *row, tide_foreign_query *put, tide_error *err)
 {
-    TIDE_CLEANUP(tide_buffer_done) tide_buffer clock;
-    TIDE_CLEANUP(tide_buffer_done) tide_buffer image;
-    tide_buffer_init(&clock, (size_t)1 << 24);
-    tide_buffer_init(&image, (size_t)1 << 30);
+    TIDE_CLEANUP(tide_buffer_done) tide_buffer clock = tide_buffer_of((size_t)1 << 24);
+    TIDE_CLEANUP(tide_buffer_done) tide_buffer image = tide_buffer_of((size_t)1 << 30);
     if (tide_row_clock_encode(&clock, &row->clock) < TIDE_OK)
         return tide_no_memory(err);
     tide_foreign_reset(put);
@@ -533,8 +530,8 @@ static tide_status store_row(tide_desk_row *row, tide_foreign_query *put, tide_e
             return tide_no_memory(err);
         tide_foreign_bind_blob(put, "image", tide_buffer_view(&image));
     }
-    TIDE_CLEANUP(tide_buffer_done) tide_buffer prints;
-    tide_buffer_init(&prints, (size_t)TIDE_TABLE_COLUMNS_MAX * TIDE_TABLE_PRINT_LEN);
+    TIDE_CLEANUP(tide_buffer_done)
+    tide_buffer prints = tide_buffer_of((size_t)TIDE_TABLE_COLUMNS_MAX * TIDE_TABLE_PRINT_LEN);
     if (row->is_here) {
         if (row->prints.len == 0)
             TIDE_TRY(tide_table_prints(&prints, row->values, row->table->column_count, err));

@@ -11,9 +11,8 @@ enum { ROW_BYTES_MAX = 1 << 30 };
 static tide_status digest_table(tide_table_digest *out, tide_foreign_tx *tx,
                                 const tide_table *table, tide_error *err)
 {
-    TIDE_CLEANUP(tide_buffer_done) tide_buffer bytes;
+    TIDE_CLEANUP(tide_buffer_done) tide_buffer bytes = tide_buffer_of(ROW_BYTES_MAX);
     TIDE_CLEANUP(tide_foreign_endp) tide_foreign_query *query = NULL;
-    tide_buffer_init(&bytes, ROW_BYTES_MAX);
     *out = (tide_table_digest){.rows = 0};
     (void)snprintf(out->table, sizeof out->table, "%s", table->name);
     TIDE_TRY(tide_table_query(&query, tx, table, TIDE_TABLE_ROW_WALK, err));

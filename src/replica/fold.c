@@ -193,8 +193,7 @@ static tide_status fold_change(tide_desk *desk, tide_log_origin *origin, const t
     if (!left_out.column)
         TIDE_TRY(take_change(&event, desk, row, change, err));
     TIDE_TRY(tide_hybrid_next(&desk->clock, desk->now_us, &event.stamp, err));
-    TIDE_CLEANUP(tide_buffer_done) tide_buffer bytes;
-    tide_buffer_init(&bytes, TIDE_EVENT_BYTES_MAX);
+    TIDE_CLEANUP(tide_buffer_done) tide_buffer bytes = tide_buffer_of(TIDE_EVENT_BYTES_MAX);
     TIDE_TRY(tide_fold_encode(&bytes, &left_out, &event, table, err));
     TIDE_TRY(tide_log_settle(origin, desk->tx, &event, err));
     TIDE_TRY(tide_log_put(desk, &event, tide_buffer_view(&bytes), true, err));

@@ -17,8 +17,7 @@ static tide_status run_text(tide_foreign_tx *tx, const tide_table *table,
                             const tide_template *template, const tide_table_fill *fill,
                             tide_error *err)
 {
-    TIDE_CLEANUP(tide_buffer_done) tide_buffer text;
-    tide_buffer_init(&text, TIDE_TABLE_TEXT_MAX);
+    TIDE_CLEANUP(tide_buffer_done) tide_buffer text = tide_buffer_of(TIDE_TABLE_TEXT_MAX);
     TIDE_TRY(tide_table_text(&text, table, template, fill, err));
     return tide_foreign_script(tx, tide_buffer_text(&text), err);
 }
@@ -242,10 +241,8 @@ static void bind_place(tide_foreign_query *query, tide_view place)
 static tide_status import_rows(import *s, tide_foreign_tx *tx, const tide_table *table,
                                tide_table_fill *fill, tide_buffer *place, tide_error *err)
 {
-    TIDE_CLEANUP(tide_buffer_done) tide_buffer text;
-    TIDE_CLEANUP(tide_buffer_done) tide_buffer next;
-    tide_buffer_init(&text, TIDE_TABLE_TEXT_MAX);
-    tide_buffer_init(&next, PLACE_BYTES_MAX);
+    TIDE_CLEANUP(tide_buffer_done) tide_buffer text = tide_buffer_of(TIDE_TABLE_TEXT_MAX);
+    TIDE_CLEANUP(tide_buffer_done) tide_buffer next = tide_buffer_of(PLACE_BYTES_MAX);
     TIDE_TRY(tide_table_text(&text, table, choose_walk(tide_buffer_view(place)), fill, err));
     TIDE_CLEANUP(tide_foreign_endp) tide_foreign_query *query = NULL;
     TIDE_TRY(tide_foreign_begin(&query, tx, tide_buffer_text(&text), err));
@@ -278,8 +275,7 @@ static tide_status step(tide_foreign_tx *tx, void *arg, tide_error *err)
     char renamed[NAME_SIZE];
     s->count_here = 0;
     s->is_done = true;
-    TIDE_CLEANUP(tide_buffer_done) tide_buffer place;
-    tide_buffer_init(&place, PLACE_BYTES_MAX);
+    TIDE_CLEANUP(tide_buffer_done) tide_buffer place = tide_buffer_of(PLACE_BYTES_MAX);
     TIDE_CLEANUP(tide_table_done) tide_table table = {0};
     const tide_status is_tracked = tide_table_find(&table, tx, s->name, err);
     if (is_tracked != TIDE_OK)

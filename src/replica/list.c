@@ -85,10 +85,8 @@ static tide_status take_write(tide_conflict *out, char place[32], const tide_tab
 static tide_status give_conflict(conflicts_call *call, const tide_desk *desk,
                                  tide_foreign_query *query, tide_error *err)
 {
-    TIDE_CLEANUP(tide_buffer_done) tide_buffer record;
-    TIDE_CLEANUP(tide_buffer_done) tide_buffer row;
-    tide_buffer_init(&record, TEXT_BYTES_MAX);
-    tide_buffer_init(&row, TEXT_BYTES_MAX);
+    TIDE_CLEANUP(tide_buffer_done) tide_buffer record = tide_buffer_of(TEXT_BYTES_MAX);
+    TIDE_CLEANUP(tide_buffer_done) tide_buffer row = tide_buffer_of(TEXT_BYTES_MAX);
     const tide_table *table = NULL;
     char place[32] = "";
     char name[TIDE_EVENT_TABLE_MAX + 1] = "";

@@ -104,12 +104,11 @@ tide_status tide_log_settle(tide_log_origin *origin, tide_foreign_tx *tx, const 
 static tide_status store_table(const tide_log_origin *origin, const tide_log_table *table,
                                tide_foreign_tx *tx, tide_error *err)
 {
-    TIDE_CLEANUP(tide_buffer_done) tide_buffer bytes;
+    TIDE_CLEANUP(tide_buffer_done) tide_buffer bytes = tide_buffer_of((size_t)1 << 24);
     TIDE_CLEANUP(tide_foreign_endp) tide_foreign_query *query = NULL;
     TIDE_CLEANUP(tide_foreign_endp) tide_foreign_query *checkpoint = NULL;
     tide_uuid id;
     char text[TIDE_UUID_TEXT_SIZE];
-    tide_buffer_init(&bytes, (size_t)1 << 24);
     TIDE_TRY(tide_cursor_encode(&table->cursor, &bytes, err));
     TIDE_TRY(tide_foreign_begin(&query, tx, TIDE_TEMPLATE_APPLY_CURSOR_PUT->text, err));
     bind_origin(query, &origin->origin, origin->epoch);
@@ -129,9 +128,8 @@ static tide_status store_table(const tide_log_origin *origin, const tide_log_tab
 
 tide_status tide_log_origin_store(tide_log_origin *origin, tide_foreign_tx *tx, tide_error *err)
 {
-    TIDE_CLEANUP(tide_buffer_done) tide_buffer bytes;
+    TIDE_CLEANUP(tide_buffer_done) tide_buffer bytes = tide_buffer_of((size_t)1 << 24);
     TIDE_CLEANUP(tide_foreign_endp) tide_foreign_query *query = NULL;
-    tide_buffer_init(&bytes, (size_t)1 << 24);
     TIDE_TRY(tide_cursor_encode(&origin->cursor, &bytes, err));
     TIDE_TRY(tide_foreign_begin(&query, tx, TIDE_TEMPLATE_APPLY_ORIGIN_PUT->text, err));
     bind_origin(query, &origin->origin, origin->epoch);
@@ -207,12 +205,12 @@ tide_status tide_log_put(tide_desk *desk, const tide_event *event, tide_view byt
                          bool is_processed, tide_error *err)
 {
     static const char *const operations[] = {"create", "update", "delete"};
-    TIDE_CLEANUP(tide_buffer_done) tide_buffer record;
-    TIDE_CLEANUP(tide_buffer_done) tide_buffer data;
+    TIDE_CLEANUP(tide_buffer_done)
+    tide_buffer record = tide_buffer_of((size_t)TIDE_EVENT_BYTES_MAX * 2);
+    TIDE_CLEANUP(tide_buffer_done)
+    tide_buffer data = tide_buffer_of((size_t)TIDE_EVENT_BYTES_MAX * 8);
     TIDE_CLEANUP(tide_foreign_endp) tide_foreign_query *query = NULL;
     char id[TIDE_UUID_TEXT_SIZE];
-    tide_buffer_init(&data, (size_t)TIDE_EVENT_BYTES_MAX * 8);
-    tide_buffer_init(&record, (size_t)TIDE_EVENT_BYTES_MAX * 2);
     if (tide_key_text(&record, event->key, event->key_count) < TIDE_OK)
         return tide_no_memory(err);
     tide_event_id(id, event);
@@ -237,9 +235,9 @@ tide_status tide_log_put(tide_desk *desk, const tide_event *event, tide_view byt
 
 tide_status tide_log_set_processed(const tide_desk *desk, const tide_event *event, tide_error *err)
 {
-    TIDE_CLEANUP(tide_buffer_done) tide_buffer data;
+    TIDE_CLEANUP(tide_buffer_done)
+    tide_buffer data = tide_buffer_of((size_t)TIDE_EVENT_BYTES_MAX * 8);
     TIDE_CLEANUP(tide_foreign_endp) tide_foreign_query *query = NULL;
-    tide_buffer_init(&data, (size_t)TIDE_EVENT_BYTES_MAX * 8);
     TIDE_TRY(tide_foreign_begin(&query, desk->tx, TIDE_TEMPLATE_APPLY_EVENT_PROCESSED->text, err));
     const tide_status is_known = put_data(&data, desk, event, err);
     TIDE_TRY(is_known);
@@ -312,9 +310,9 @@ tide_status tide_log_fill_waiting(tide_desk *desk, tide_error *err)
     waiting_place place = {.stamp = INT64_MIN};
     for (;;) {
         TIDE_CLEANUP(tide_event_done) tide_event event = {.columns = NULL};
-        TIDE_CLEANUP(tide_buffer_done) tide_buffer data;
+        TIDE_CLEANUP(tide_buffer_done)
+        tide_buffer data = tide_buffer_of((size_t)TIDE_EVENT_BYTES_MAX * 8);
         TIDE_CLEANUP(tide_foreign_endp) tide_foreign_query *put = NULL;
-        tide_buffer_init(&data, (size_t)TIDE_EVENT_BYTES_MAX * 8);
         tide_status status = next_waiting(&event, desk, &place, err);
         if (status != TIDE_OK)
             return status < TIDE_OK ? status : TIDE_OK;

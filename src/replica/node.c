@@ -169,8 +169,7 @@ static tide_status add_origin(tide_foreign_tx *tx, const tide_node_id *id, int64
     TIDE_TRY(find_start(tx, &start, err));
     tide_cursor cursor;
     tide_cursor_init(&cursor, start, 16);
-    TIDE_CLEANUP(tide_buffer_done) tide_buffer bytes;
-    tide_buffer_init(&bytes, 1024);
+    TIDE_CLEANUP(tide_buffer_done) tide_buffer bytes = tide_buffer_of(1024);
     TIDE_TRY(tide_cursor_encode(&cursor, &bytes, err));
     return tide_foreign_exec(tx, TIDE_TEMPLATE_REPLICA_ORIGIN_ADD->text, NULL, err,
                              tide_bind_blob("origin", tide_view_bytes(id->bytes, sizeof id->bytes)),

@@ -65,8 +65,7 @@ static tide_status tell_table(void *arg, const tide_table *table, tide_error *er
         free(sql[i]);
     TIDE_TRY(status);
     tide_peer_table *told = &t->out->tables[t->out->table_count - 1];
-    TIDE_CLEANUP(tide_buffer_done) tide_buffer form;
-    tide_buffer_init(&form, TIDE_SYNC_SCHEMA_BYTES_MAX);
+    TIDE_CLEANUP(tide_buffer_done) tide_buffer form = tide_buffer_of(TIDE_SYNC_SCHEMA_BYTES_MAX);
     if (tide_form_put(&form, table, err) >= TIDE_OK) /* too long to be told: not compared */
         TIDE_TRY(tide_peer_table_set_form(told, tide_buffer_view(&form), err));
     return tide_schemas_tell(t->tx, table->id, table->name, told, err);

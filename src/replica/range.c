@@ -80,8 +80,7 @@ static tide_status begin(tide_foreign_query **out, tide_foreign_tx *tx, const ti
                                  : has_after              ? TIDE_TEMPLATE_RANGE_COUNT_AFTER
                                  : has_through            ? TIDE_TEMPLATE_RANGE_COUNT_THROUGH
                                                           : TIDE_TEMPLATE_RANGE_COUNT_ALL;
-    TIDE_CLEANUP(tide_buffer_done) tide_buffer text;
-    tide_buffer_init(&text, TIDE_TABLE_TEXT_MAX);
+    TIDE_CLEANUP(tide_buffer_done) tide_buffer text = tide_buffer_of(TIDE_TABLE_TEXT_MAX);
     TIDE_TRY(tide_table_text(&text, table, is_count ? count : rows, NULL, err));
     TIDE_TRY(tide_foreign_begin(out, tx, tide_buffer_text(&text), err));
     TIDE_TRY(bind_key(*out, table, range->after, false, err));
@@ -132,11 +131,9 @@ static tide_status give_parts(tide_foreign_tx *tx, const range_call *call, const
     tide_range_digest part = {.rows = 0};
     uint8_t row[16] = {0};
     tide_status status;
-    TIDE_CLEANUP(tide_buffer_done) tide_buffer key;
-    TIDE_CLEANUP(tide_buffer_done) tide_buffer bytes;
+    TIDE_CLEANUP(tide_buffer_done) tide_buffer key = tide_buffer_of(TIDE_EVENT_KEY_BYTES_MAX);
+    TIDE_CLEANUP(tide_buffer_done) tide_buffer bytes = tide_buffer_of(ROW_BYTES_MAX);
     TIDE_CLEANUP(tide_foreign_endp) tide_foreign_query *query = NULL;
-    tide_buffer_init(&key, TIDE_EVENT_KEY_BYTES_MAX);
-    tide_buffer_init(&bytes, ROW_BYTES_MAX);
     TIDE_TRY(begin(&query, tx, table, call->range, false, err));
     for (int64_t seen = 0; call->max == 0 || seen < call->max;) {
         status = tide_range_next(row, &key, &bytes, query, table, err);

@@ -151,8 +151,7 @@ static tide_status keep_lost(tide_desk *desk, const tide_desk_row *row, int colu
                              tide_error *err)
 {
     tide_stamp stamp;
-    TIDE_CLEANUP(tide_buffer_done) tide_buffer bytes;
-    tide_buffer_init(&bytes, TIDE_REPAIR_VALUES_MAX);
+    TIDE_CLEANUP(tide_buffer_done) tide_buffer bytes = tide_buffer_of(TIDE_REPAIR_VALUES_MAX);
     if (tide_sql_value_encode(&bytes, value) < TIDE_OK)
         return tide_no_memory(err);
     TIDE_TRY(tide_hybrid_next(&desk->clock, desk->now_us, &stamp, err));
@@ -169,10 +168,8 @@ static tide_status keep_lost(tide_desk *desk, const tide_desk_row *row, int colu
 static tide_status compare_values(int *out, const tide_sql_value *a, const tide_sql_value *b,
                                   tide_error *err)
 {
-    TIDE_CLEANUP(tide_buffer_done) tide_buffer x;
-    TIDE_CLEANUP(tide_buffer_done) tide_buffer y;
-    tide_buffer_init(&x, TIDE_REPAIR_VALUES_MAX);
-    tide_buffer_init(&y, TIDE_REPAIR_VALUES_MAX);
+    TIDE_CLEANUP(tide_buffer_done) tide_buffer x = tide_buffer_of(TIDE_REPAIR_VALUES_MAX);
+    TIDE_CLEANUP(tide_buffer_done) tide_buffer y = tide_buffer_of(TIDE_REPAIR_VALUES_MAX);
     if (tide_sql_value_encode(&x, a) < TIDE_OK || tide_sql_value_encode(&y, b) < TIDE_OK)
         return tide_no_memory(err);
     *out = memcmp(x.ptr, y.ptr, x.len < y.len ? x.len : y.len);

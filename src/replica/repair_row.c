@@ -102,9 +102,8 @@ tide_status tide_repair_find_loose(tide_sql_value **out, tide_desk *desk, const 
 tide_status tide_repair_look_altered(bool *out, tide_desk *desk, const tide_desk_row *row,
                                      tide_error *err)
 {
-    TIDE_CLEANUP(tide_buffer_done) tide_buffer prints;
+    TIDE_CLEANUP(tide_buffer_done) tide_buffer prints = tide_buffer_of(TIDE_REPAIR_CLOCK_MAX);
     TIDE_CLEANUP(tide_foreign_endp) tide_foreign_query *query = NULL;
-    tide_buffer_init(&prints, TIDE_REPAIR_CLOCK_MAX);
     *out = false;
     if (!row->is_here || !row->before)
         return TIDE_OK;
@@ -154,10 +153,8 @@ static tide_status tell_row(tide_row_states *out, tide_desk *desk, const tide_ta
 {
     tide_desk_row *row = NULL;
     tide_sql_value *loose = NULL;
-    TIDE_CLEANUP(tide_buffer_done) tide_buffer clock;
-    TIDE_CLEANUP(tide_buffer_done) tide_buffer values;
-    tide_buffer_init(&clock, TIDE_REPAIR_CLOCK_MAX);
-    tide_buffer_init(&values, TIDE_REPAIR_VALUES_MAX);
+    TIDE_CLEANUP(tide_buffer_done) tide_buffer clock = tide_buffer_of(TIDE_REPAIR_CLOCK_MAX);
+    TIDE_CLEANUP(tide_buffer_done) tide_buffer values = tide_buffer_of(TIDE_REPAIR_VALUES_MAX);
     TIDE_TRY(tide_repair_check_key(table, key, err));
     TIDE_TRY(tide_desk_row_get(&row, desk, table, key, err));
     TIDE_TRY(tide_repair_find_loose(&loose, desk, row, err));

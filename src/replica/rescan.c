@@ -170,8 +170,7 @@ static tide_status step_rows(tide_foreign_tx *tx, void *arg, tide_error *err)
     bool *is_changed = calloc((size_t)table.column_count, sizeof *is_changed);
     if (!values || !is_changed)
         return tide_no_memory(err);
-    TIDE_CLEANUP(tide_buffer_done) tide_buffer key;
-    tide_buffer_init(&key, KEY_BYTES_MAX);
+    TIDE_CLEANUP(tide_buffer_done) tide_buffer key = tide_buffer_of(KEY_BYTES_MAX);
     TIDE_CLEANUP(tide_foreign_endp) tide_foreign_query *walk = NULL;
     const bool is_first = s->last.len == 0;
     TIDE_TRY(tide_table_query(&walk, tx, &table,
@@ -228,8 +227,7 @@ static tide_status step_clocks(tide_foreign_tx *tx, void *arg, tide_error *err)
                                 tide_bind_i64("table_id", table.id),
                                 tide_bind_blob("after", tide_buffer_view(&s->last)),
                                 tide_bind_i64("limit", STEP_ROWS)));
-    TIDE_CLEANUP(tide_buffer_done) tide_buffer last;
-    tide_buffer_init(&last, KEY_BYTES_MAX);
+    TIDE_CLEANUP(tide_buffer_done) tide_buffer last = tide_buffer_of(KEY_BYTES_MAX);
     int rows = 0;
     tide_status status = TIDE_OK;
     while ((status = tide_foreign_step(clocks, err)) == TIDE_OK) {

@@ -130,12 +130,9 @@ static tide_status move_row(const shape *s, const stored *row, tide_error *err)
 {
     bool exists = false;
     uint64_t gone = 0;
-    TIDE_CLEANUP(tide_buffer_done) tide_buffer clock;
-    TIDE_CLEANUP(tide_buffer_done) tide_buffer image;
-    TIDE_CLEANUP(tide_buffer_done) tide_buffer prints;
-    tide_buffer_init(&clock, PAGE_BYTES_MAX);
-    tide_buffer_init(&image, PAGE_BYTES_MAX);
-    tide_buffer_init(&prints, PAGE_BYTES_MAX);
+    TIDE_CLEANUP(tide_buffer_done) tide_buffer clock = tide_buffer_of(PAGE_BYTES_MAX);
+    TIDE_CLEANUP(tide_buffer_done) tide_buffer image = tide_buffer_of(PAGE_BYTES_MAX);
+    TIDE_CLEANUP(tide_buffer_done) tide_buffer prints = tide_buffer_of(PAGE_BYTES_MAX);
     TIDE_TRY(move_clock(s, &clock, row->clock, &exists, &gone, err));
     TIDE_TRY(move_image(s, &image, row->image, err));
     TIDE_TRY(move_prints(s, &prints, row->prints, err));
@@ -186,8 +183,7 @@ static void arena_done(tide_arena *arena)
 static tide_status move_rows(const shape *s, tide_error *err)
 {
     TIDE_CLEANUP(tide_freep) stored *rows = calloc(PAGE_ROWS, sizeof *rows);
-    TIDE_CLEANUP(tide_buffer_done) tide_buffer after;
-    tide_buffer_init(&after, PAGE_BYTES_MAX);
+    TIDE_CLEANUP(tide_buffer_done) tide_buffer after = tide_buffer_of(PAGE_BYTES_MAX);
     if (!rows)
         return tide_no_memory(err);
     for (int count = PAGE_ROWS; count == PAGE_ROWS;) {

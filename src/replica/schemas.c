@@ -86,10 +86,8 @@ static tide_status put_names(tide_buffer *out, tide_buffer *key, const tide_tabl
 
 tide_status tide_schemas_put(tide_foreign_tx *tx, const tide_table *table, tide_error *err)
 {
-    TIDE_CLEANUP(tide_buffer_done) tide_buffer columns;
-    TIDE_CLEANUP(tide_buffer_done) tide_buffer key;
-    tide_buffer_init(&columns, NAMES_BYTES_MAX);
-    tide_buffer_init(&key, NAMES_BYTES_MAX);
+    TIDE_CLEANUP(tide_buffer_done) tide_buffer columns = tide_buffer_of(NAMES_BYTES_MAX);
+    TIDE_CLEANUP(tide_buffer_done) tide_buffer key = tide_buffer_of(NAMES_BYTES_MAX);
     TIDE_TRY(put_names(&columns, &key, table, err));
     TIDE_TRY(tide_foreign_exec(tx, TIDE_TEMPLATE_SCHEMAS_PUT->text, NULL, err,
                                tide_bind_text("table_name", table->name),
@@ -198,8 +196,7 @@ tide_status tide_schemas_follow(tide_foreign_tx *tx, const tide_table *before,
                                 tide_bind_text("table_name", before->name)));
     tide_status status = TIDE_OK;
     while ((status = tide_foreign_step(query, err)) == TIDE_OK) {
-        TIDE_CLEANUP(tide_buffer_done) tide_buffer becomes;
-        tide_buffer_init(&becomes, NAMES_BYTES_MAX);
+        TIDE_CLEANUP(tide_buffer_done) tide_buffer becomes = tide_buffer_of(NAMES_BYTES_MAX);
         const int64_t schema = tide_foreign_col_i64(query);
         (void)tide_foreign_col_bytes(query);
         if (follow_names(&becomes, tide_foreign_col_bytes(query), before, after, map) < TIDE_OK)
@@ -297,8 +294,7 @@ static size_t count_names(tide_view bytes)
 static tide_status check_schema(const tide_peer_table *table, const tide_peer_schema *schema,
                                 tide_error *err)
 {
-    TIDE_CLEANUP(tide_buffer_done) tide_buffer text;
-    tide_buffer_init(&text, (size_t)NAMES_BYTES_MAX * 2);
+    TIDE_CLEANUP(tide_buffer_done) tide_buffer text = tide_buffer_of((size_t)NAMES_BYTES_MAX * 2);
     if (tide_buffer_append_view(&text, schema->columns) < TIDE_OK ||
         tide_buffer_append(&text, "", 1) < TIDE_OK ||
         tide_buffer_append_view(&text, schema->key) < TIDE_OK)
@@ -363,8 +359,7 @@ static tide_status learn_becomes(tide_foreign_tx *tx, const tide_table *table,
                                  const tide_peer_schema *schema, int64_t *learned, tide_error *err)
 {
     bool is_found = false;
-    TIDE_CLEANUP(tide_buffer_done) tide_buffer joined;
-    tide_buffer_init(&joined, NAMES_BYTES_MAX);
+    TIDE_CLEANUP(tide_buffer_done) tide_buffer joined = tide_buffer_of(NAMES_BYTES_MAX);
     {
         tide_view ours = {.len = 0};
         TIDE_CLEANUP(tide_foreign_endp) tide_foreign_query *query = NULL;

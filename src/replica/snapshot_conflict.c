@@ -170,8 +170,7 @@ static tide_status list_value(const tide_snapshot_meeting *m, int column, const 
                               const tide_sql_value *value, tide_error *err)
 {
     static const tide_sql_value nothing = {.kind = TIDE_SQL_VALUE_NULL};
-    TIDE_CLEANUP(tide_buffer_done) tide_buffer bytes;
-    tide_buffer_init(&bytes, TIDE_SNAPSHOT_RECORD_MAX);
+    TIDE_CLEANUP(tide_buffer_done) tide_buffer bytes = tide_buffer_of(TIDE_SNAPSHOT_RECORD_MAX);
     if (tide_sql_value_encode(&bytes, value ? value : &nothing) < TIDE_OK)
         return tide_no_memory(err);
     const tide_view encoded = tide_buffer_view(&bytes);

@@ -142,8 +142,7 @@ static tide_status add_bytes(tide_snapshot_writer *w, tide_view bytes, tide_erro
 
 tide_status tide_snapshot_writer_add(tide_snapshot_writer *w, tide_view record, tide_error *err)
 {
-    TIDE_CLEANUP(tide_buffer_done) tide_buffer length;
-    tide_buffer_init(&length, TIDE_VARINT_LEN_MAX);
+    TIDE_CLEANUP(tide_buffer_done) tide_buffer length = tide_buffer_of(TIDE_VARINT_LEN_MAX);
     if (record.len > TIDE_SNAPSHOT_RECORD_MAX)
         return tide_fail(err, TIDE_E_LIMIT, "a row of more than %d MiB",
                          TIDE_SNAPSHOT_RECORD_MAX >> 20);

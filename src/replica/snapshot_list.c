@@ -106,10 +106,8 @@ static tide_status read_texts(tide_peer_marks *cut, tide_view origins, tide_view
 static tide_status add(tide_foreign_tx *tx, void *arg, tide_error *err)
 {
     const tide_snapshot_info *info = *(const tide_snapshot_info *const *)arg;
-    TIDE_CLEANUP(tide_buffer_done) tide_buffer cut;
-    TIDE_CLEANUP(tide_buffer_done) tide_buffer tables;
-    tide_buffer_init(&cut, JSON_MAX);
-    tide_buffer_init(&tables, JSON_MAX);
+    TIDE_CLEANUP(tide_buffer_done) tide_buffer cut = tide_buffer_of(JSON_MAX);
+    TIDE_CLEANUP(tide_buffer_done) tide_buffer tables = tide_buffer_of(JSON_MAX);
     if (put_cut(&cut, &info->cut) < TIDE_OK || put_tables(&tables, &info->cut) < TIDE_OK)
         return tide_no_memory(err);
     return tide_foreign_exec(

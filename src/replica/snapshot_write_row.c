@@ -190,9 +190,8 @@ static tide_status put_row(tide_snapshot_writing *w, tide_foreign_query *rows,
 tide_status tide_snapshot_sum_of(tide_snapshot_sum *out, tide_foreign_tx *tx,
                                  const tide_table *table, tide_error *err)
 {
-    TIDE_CLEANUP(tide_buffer_done) tide_buffer bytes;
+    TIDE_CLEANUP(tide_buffer_done) tide_buffer bytes = tide_buffer_of(TIDE_SNAPSHOT_RECORD_MAX);
     TIDE_CLEANUP(tide_foreign_endp) tide_foreign_query *query = NULL;
-    tide_buffer_init(&bytes, TIDE_SNAPSHOT_RECORD_MAX);
     out->rows = 0;
     memset(out->digest, 0, sizeof out->digest);
     TIDE_TRY(tide_table_query(&query, tx, table, TIDE_TABLE_ROW_WALK, err));

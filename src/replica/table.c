@@ -194,8 +194,7 @@ static tide_status choose_key(tide_table *table, tide_foreign_tx *tx, bool is_in
 
 tide_status tide_table_digest_schema(tide_table *table, tide_error *err)
 {
-    TIDE_CLEANUP(tide_buffer_done) tide_buffer text;
-    tide_buffer_init(&text, (size_t)1 << 24);
+    TIDE_CLEANUP(tide_buffer_done) tide_buffer text = tide_buffer_of((size_t)1 << 24);
     tide_status status = TIDE_OK;
     for (int i = 0; i < table->column_count && status == TIDE_OK; i++)
         status =

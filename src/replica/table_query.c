@@ -71,8 +71,7 @@ static const tide_template *find_template(tide_table_statement which)
 static tide_status begin(tide_foreign_query **out, tide_foreign_tx *tx, const tide_table *table,
                          tide_table_statement which, const tide_table_fill *fill, tide_error *err)
 {
-    TIDE_CLEANUP(tide_buffer_done) tide_buffer text;
-    tide_buffer_init(&text, TIDE_TABLE_TEXT_MAX);
+    TIDE_CLEANUP(tide_buffer_done) tide_buffer text = tide_buffer_of(TIDE_TABLE_TEXT_MAX);
     TIDE_TRY(tide_table_text(&text, table, find_template(which), fill, err));
     return tide_foreign_begin(out, tx, tide_buffer_text(&text), err);
 }
@@ -88,8 +87,7 @@ tide_status tide_table_query(tide_foreign_query **out, tide_foreign_tx *tx, cons
     for (int i = 0; i < table->column_count; i++)
         all[i] = i;
     const tide_table_fill fill = {.some = all, .some_count = table->column_count};
-    TIDE_CLEANUP(tide_buffer_done) tide_buffer text;
-    tide_buffer_init(&text, TIDE_TABLE_TEXT_MAX);
+    TIDE_CLEANUP(tide_buffer_done) tide_buffer text = tide_buffer_of(TIDE_TABLE_TEXT_MAX);
     TIDE_TRY(tide_table_text(&text, table, find_template(which), &fill, err));
     if (table->texts)
         table->texts[which] = strdup(tide_buffer_text(&text));
@@ -138,8 +136,7 @@ tide_status tide_table_query_some(tide_foreign_query **out, tide_foreign_tx *tx,
     *out = NULL;
     if (table->some && is_of(&table->some[which], columns, count))
         return tide_foreign_begin(out, tx, table->some[which].text, err);
-    TIDE_CLEANUP(tide_buffer_done) tide_buffer text;
-    tide_buffer_init(&text, TIDE_TABLE_TEXT_MAX);
+    TIDE_CLEANUP(tide_buffer_done) tide_buffer text = tide_buffer_of(TIDE_TABLE_TEXT_MAX);
     TIDE_TRY(tide_table_text(&text, table, find_template(which), &fill, err));
     if (table->some)
         keep_text(&table->some[which], tide_buffer_text(&text), columns, count);

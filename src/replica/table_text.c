@@ -312,8 +312,7 @@ bool tide_table_has_doubles(const tide_table *table)
 
 static const char *quote(lists *l, const char *name)
 {
-    TIDE_CLEANUP(tide_buffer_done) tide_buffer text;
-    tide_buffer_init(&text, TIDE_TABLE_TEXT_MAX);
+    TIDE_CLEANUP(tide_buffer_done) tide_buffer text = tide_buffer_of(TIDE_TABLE_TEXT_MAX);
     const char *copy = tide_template_quote(&text, name) < TIDE_OK
                            ? NULL
                            : tide_arena_copy(&l->arena, tide_buffer_text(&text), text.len + 1);

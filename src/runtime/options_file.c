@@ -166,8 +166,7 @@ tide_status tide_options_file_parse(tide_options_file *out, tide_view text, cons
 tide_status tide_options_file_read(tide_options_file *out, const char *path, tide_error *err)
 {
     *out = (tide_options_file){.count = 0};
-    TIDE_CLEANUP(tide_buffer_done) tide_buffer text;
-    tide_buffer_init(&text, TIDE_OPTIONS_FILE_MAX);
+    TIDE_CLEANUP(tide_buffer_done) tide_buffer text = tide_buffer_of(TIDE_OPTIONS_FILE_MAX);
     TIDE_TRY(tide_file_read(&text, path, err));
     return tide_options_file_parse(out, tide_buffer_view(&text), path, err);
 }

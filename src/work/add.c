@@ -196,9 +196,8 @@ static void put_item(tide_json *json, const tide_item_batch *b, const tide_item_
 static tide_status insert_items(const tide_item_batch *b, int64_t now_us, int64_t *inserted,
                                 tide_error *err)
 {
-    TIDE_CLEANUP(tide_buffer_done) tide_buffer list;
+    TIDE_CLEANUP(tide_buffer_done) tide_buffer list = tide_buffer_of(TIDE_ITEM_LIST_MAX);
     TIDE_CLEANUP(tide_query_endp) tide_query *query = NULL;
-    tide_buffer_init(&list, TIDE_ITEM_LIST_MAX);
     tide_json json;
     tide_json_init(&json, &list);
     tide_json_array_begin(&json);
@@ -221,8 +220,7 @@ static tide_status insert_pairs(tide_tx *tx, tide_json *pairs, tide_error *err)
 
 static tide_status add_new(tide_item_batch *b, int new_count, tide_error *err)
 {
-    TIDE_CLEANUP(tide_buffer_done) tide_buffer list;
-    tide_buffer_init(&list, TIDE_ITEM_LIST_MAX);
+    TIDE_CLEANUP(tide_buffer_done) tide_buffer list = tide_buffer_of(TIDE_ITEM_LIST_MAX);
     tide_json pairs;
     int pair_count = 0;
     tide_json_init(&pairs, &list);

@@ -106,9 +106,8 @@ static tide_status mark_live_row(tide_item_batch *b, tide_query *query, tide_err
 /* A live item of the same type and key stands for the new one. */
 static tide_status mark_live(tide_item_batch *b, tide_error *err)
 {
-    TIDE_CLEANUP(tide_buffer_done) tide_buffer list;
+    TIDE_CLEANUP(tide_buffer_done) tide_buffer list = tide_buffer_of(TIDE_ITEM_LIST_MAX);
     TIDE_CLEANUP(tide_query_endp) tide_query *query = NULL;
-    tide_buffer_init(&list, TIDE_ITEM_LIST_MAX);
     tide_json json;
     tide_json_init(&json, &list);
     tide_json_array_begin(&json);

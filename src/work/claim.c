@@ -132,8 +132,7 @@ tide_status tide_item_promote(tide_tx *tx, int64_t limit, int64_t *count, tide_i
     TIDE_CLEANUP(tide_query_endp) tide_query *query = NULL;
     TIDE_TRY(tide_query_start(&query, tx, TIDE_SQL_WORK_PROMOTE, err, tide_bind_now("now"),
                               tide_bind_i64("limit", limit)));
-    TIDE_CLEANUP(tide_arena_done) tide_arena arena;
-    tide_arena_init(&arena, TIDE_ITEM_PAGE_MAX);
+    TIDE_CLEANUP(tide_arena_done) tide_arena arena = tide_arena_of(TIDE_ITEM_PAGE_MAX);
     tide_status status = TIDE_OK;
     for (; (status = tide_query_step(query, err)) == TIDE_OK; promoted++) {
         tide_row row = {.query = query, .arena = &arena};

@@ -168,9 +168,8 @@ static void mark_done(expire_step *step, tide_view id)
 
 static tide_status apply_decisions(tide_tx *tx, expire_step *step, tide_error *err)
 {
-    TIDE_CLEANUP(tide_buffer_done) tide_buffer list;
+    TIDE_CLEANUP(tide_buffer_done) tide_buffer list = tide_buffer_of(TIDE_ITEM_LIST_MAX);
     TIDE_CLEANUP(tide_query_endp) tide_query *query = NULL;
-    tide_buffer_init(&list, TIDE_ITEM_LIST_MAX);
     tide_json json;
     tide_json_init(&json, &list);
     tide_json_array_begin(&json);
@@ -195,8 +194,7 @@ static tide_status apply_decisions(tide_tx *tx, expire_step *step, tide_error *e
 static tide_status write_boundary(tide_checkpoint_new *out, const overdue *row, expire_step *step,
                                   tide_error *err)
 {
-    TIDE_CLEANUP(tide_buffer_done) tide_buffer text;
-    tide_buffer_init(&text, 16384);
+    TIDE_CLEANUP(tide_buffer_done) tide_buffer text = tide_buffer_of(16384);
     tide_json json;
     tide_json_init(&json, &text);
     tide_json_object_begin(&json);

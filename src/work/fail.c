@@ -53,8 +53,7 @@ static tide_status find_failed(tide_tx *tx, fail_request *request, int64_t now_u
 static tide_status fail_item(tide_tx *tx, void *arg, tide_error *err)
 {
     fail_request *request = arg;
-    TIDE_CLEANUP(tide_arena_done) tide_arena arena;
-    tide_arena_init(&arena, TIDE_HOLD_BYTES_MAX);
+    TIDE_CLEANUP(tide_arena_done) tide_arena arena = tide_arena_of(TIDE_HOLD_BYTES_MAX);
     tide_hold hold = {0};
     int64_t now_us = 0;
     TIDE_TRY(tide_tx_now(tx, &now_us, err));

@@ -22,8 +22,7 @@
 static tide_status wake_dependents(tide_tx *tx, const char *const *ids, int count,
                                    tide_item_wakes *wakes, tide_error *err)
 {
-    TIDE_CLEANUP(tide_arena_done) tide_arena arena;
-    tide_arena_init(&arena, TIDE_ITEM_PAGE_MAX);
+    TIDE_CLEANUP(tide_arena_done) tide_arena arena = tide_arena_of(TIDE_ITEM_PAGE_MAX);
     TIDE_CLEANUP(tide_query_endp) tide_query *query = NULL;
     TIDE_TRY(tide_query_begin(&query, tx, TIDE_SQL_WORK_READY_DEPENDENTS, err));
     TIDE_TRY(tide_item_bind_texts(query, "ids", ids, count, false, err));

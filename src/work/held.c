@@ -43,8 +43,7 @@ void tide_lease_list_reset(const tide_lease_list *list, int count)
 tide_status tide_lease_list_bind(tide_query *query, const char *name, const tide_lease_list *list,
                                  int count, tide_error *err)
 {
-    TIDE_CLEANUP(tide_buffer_done) tide_buffer buffer;
-    tide_buffer_init(&buffer, TIDE_ITEM_LIST_MAX);
+    TIDE_CLEANUP(tide_buffer_done) tide_buffer buffer = tide_buffer_of(TIDE_ITEM_LIST_MAX);
     tide_json json;
     tide_json_init(&json, &buffer);
     tide_json_array_begin(&json);

@@ -221,8 +221,7 @@ tide_status tide_item_bind_texts(tide_query *query, const char *name, const char
         tide_query_bind_null(query, name);
         return TIDE_OK;
     }
-    TIDE_CLEANUP(tide_buffer_done) tide_buffer list;
-    tide_buffer_init(&list, TIDE_ITEM_LIST_MAX);
+    TIDE_CLEANUP(tide_buffer_done) tide_buffer list = tide_buffer_of(TIDE_ITEM_LIST_MAX);
     tide_json json;
     tide_json_init(&json, &list);
     tide_json_array_begin(&json);

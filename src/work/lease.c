@@ -96,8 +96,7 @@ tide_status tide_item_hold(tide_tx *tx, const char *id, int64_t token, tide_aren
 tide_status tide_work_check(tide_tx *tx, const char *work_item_id, int64_t token, tide_error *err)
 {
     TIDE_TRY(tide_item_check_id("a work item's id", work_item_id, err));
-    TIDE_CLEANUP(tide_arena_done) tide_arena arena;
-    tide_arena_init(&arena, TIDE_HOLD_BYTES_MAX);
+    TIDE_CLEANUP(tide_arena_done) tide_arena arena = tide_arena_of(TIDE_HOLD_BYTES_MAX);
     tide_hold hold = {0};
     return tide_item_hold(tx, work_item_id, token, &arena, &hold, err);
 }
@@ -114,8 +113,7 @@ typedef struct checkpoint_request {
 static tide_status put_checkpoint(tide_tx *tx, void *arg, tide_error *err)
 {
     checkpoint_request *request = arg;
-    TIDE_CLEANUP(tide_arena_done) tide_arena arena;
-    tide_arena_init(&arena, TIDE_HOLD_BYTES_MAX);
+    TIDE_CLEANUP(tide_arena_done) tide_arena arena = tide_arena_of(TIDE_HOLD_BYTES_MAX);
     tide_hold hold = {0};
     TIDE_TRY(tide_item_hold(tx, request->id, request->token, &arena, &hold, err));
     request->checkpoint.task_id = hold.task_id;

@@ -217,8 +217,8 @@ tide_status tide_schedule_sweep(tide_tx *tx, int64_t limit, int64_t *made, tide_
     int64_t now_us = 0;
     *made = 0;
     TIDE_TRY(tide_tx_now(tx, &now_us, err));
-    TIDE_CLEANUP(tide_arena_done) tide_arena arena;
-    tide_arena_init(&arena, TIDE_ITEM_PAGE_MAX + TIDE_ITEM_ROW_MAX);
+    TIDE_CLEANUP(tide_arena_done)
+    tide_arena arena = tide_arena_of(TIDE_ITEM_PAGE_MAX + TIDE_ITEM_ROW_MAX);
     TIDE_TRY(read_due(tx, rows, &count, now_us, &arena, err));
     for (int i = 0; i < count; i++) {
         int64_t moved = 0;
@@ -253,8 +253,8 @@ tide_status tide_schedule_pull_in(tide_tx *tx, int64_t *pulled, tide_error *err)
     int count = 0;
     int64_t now_us = 0;
     TIDE_TRY(tide_tx_now(tx, &now_us, err));
-    TIDE_CLEANUP(tide_arena_done) tide_arena arena;
-    tide_arena_init(&arena, TIDE_ITEM_PAGE_MAX + TIDE_ITEM_ROW_MAX);
+    TIDE_CLEANUP(tide_arena_done)
+    tide_arena arena = tide_arena_of(TIDE_ITEM_PAGE_MAX + TIDE_ITEM_ROW_MAX);
     TIDE_TRY(read_strayed(tx, rows, &count, now_us, &arena, err));
     *pulled = 0;
     for (int i = 0; i < count; i++) {

@@ -62,8 +62,7 @@ static tide_status pull_in_items(tide_tx *tx, void *arg, tide_error *err)
     TIDE_TRY(tide_query_start(&query, tx, TIDE_SQL_WORK_PULL_IN, err, tide_bind_now("now"),
                               tide_bind_now_plus("ahead", TIDE_ITEM_AHEAD_US),
                               tide_bind_i64("limit", STRAYED_MAX)));
-    TIDE_CLEANUP(tide_arena_done) tide_arena arena;
-    tide_arena_init(&arena, TIDE_ITEM_PAGE_MAX);
+    TIDE_CLEANUP(tide_arena_done) tide_arena arena = tide_arena_of(TIDE_ITEM_PAGE_MAX);
     tide_status status = TIDE_OK;
     for (; (status = tide_query_step(query, err)) == TIDE_OK; t->count++) {
         tide_row row = {.query = query, .arena = &arena};

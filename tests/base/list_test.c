@@ -54,7 +54,7 @@ static void a_size_beyond_memory_is_no_memory(void **state)
     assert_null(list);
 }
 
-int main(void)
+TEST_FILE()
 {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(elements_stay_while_a_list_grows),

@@ -408,8 +408,7 @@ tide_status tide_json_canonical(tide_view text, tide_buffer *out, tide_error *er
 tide_status tide_json_request_hash(char out[TIDE_JSON_REQUEST_HASH_SIZE], tide_view request)
 {
     out[0] = '\0';
-    TIDE_CLEANUP(tide_buffer_done) tide_buffer form;
-    tide_buffer_init(&form, TIDE_JSON_CANONICAL_MAX);
+    TIDE_CLEANUP(tide_buffer_done) tide_buffer form = tide_buffer_of(TIDE_JSON_CANONICAL_MAX);
     const tide_status status = tide_json_canonical(request, &form, NULL);
     if (status == TIDE_E_NOMEM)
         return status; /* the bytes would give another hash, and a repeated request would differ */

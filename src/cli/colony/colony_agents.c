@@ -75,8 +75,7 @@ static tide_status add_line(tide_cli_agents *agents, tide_view line, tide_error 
 
 static tide_status add_file(tide_cli_agents *agents, const char *path, tide_error *err)
 {
-    TIDE_CLEANUP(tide_buffer_done) tide_buffer text;
-    tide_buffer_init(&text, FILE_MAX);
+    TIDE_CLEANUP(tide_buffer_done) tide_buffer text = tide_buffer_of(FILE_MAX);
     TIDE_TRY(tide_file_read(&text, path, err));
     const char *at = tide_buffer_text(&text);
     const char *end = at + text.len;

@@ -37,8 +37,7 @@ static char *find_line(char *text, const char *word)
 
 static tide_status connect(tide_cli *cli, tide_cli_colony *colony, tide_error *err)
 {
-    TIDE_CLEANUP(tide_buffer_done) tide_buffer text;
-    tide_buffer_init(&text, 8192);
+    TIDE_CLEANUP(tide_buffer_done) tide_buffer text = tide_buffer_of(8192);
     TIDE_TRY(tide_file_read(&text, colony->address_file, err));
     const char *named = getenv("TIDEMARK_COLONY");
     const char *token_file = tide_cli_text(cli, TIDE_CLI_TOKEN_FILE);
@@ -164,9 +163,8 @@ static tide_status call_there(const tide_cli_colony *colony, const char *method,
                               const ProtobufCMessage *request, tide_buffer *out, tide_error *err)
 {
     char path[128];
-    TIDE_CLEANUP(tide_buffer_done) tide_buffer bytes;
+    TIDE_CLEANUP(tide_buffer_done) tide_buffer bytes = tide_buffer_of(TIDE_RPC_ANSWER_MAX);
     TIDE_CLEANUP(tide_client_reply_done) tide_client_reply reply;
-    tide_buffer_init(&bytes, TIDE_RPC_ANSWER_MAX);
     tide_client_reply_init(&reply);
     (void)snprintf(path, sizeof path, SERVICE "%s", method);
     TIDE_TRY(tide_rpc_pack(&bytes, request, err));
@@ -190,8 +188,7 @@ tide_status tide_cli_colony_call(tide_cli_colony *colony, const char *method,
                                  const ProtobufCMessageDescriptor *answers,
                                  ProtobufCMessage **response, tide_error *err)
 {
-    TIDE_CLEANUP(tide_buffer_done) tide_buffer out;
-    tide_buffer_init(&out, TIDE_RPC_ANSWER_MAX);
+    TIDE_CLEANUP(tide_buffer_done) tide_buffer out = tide_buffer_of(TIDE_RPC_ANSWER_MAX);
     if (colony->remote)
         TIDE_TRY(call_there(colony, method, request, &out, err));
     else

@@ -90,8 +90,7 @@ static bool is_integer(const char *text, int64_t *out)
 
 static bool is_real(const char *text, double *out)
 {
-    TIDE_CLEANUP(tide_buffer_done) tide_buffer again;
-    tide_buffer_init(&again, 64);
+    TIDE_CLEANUP(tide_buffer_done) tide_buffer again = tide_buffer_of(64);
     char *end = NULL;
     *out = strtod(text, &end);
     return strchr(text, '.') && *end == '\0' && tide_json_append_double(&again, *out) == TIDE_OK &&
@@ -340,8 +339,7 @@ static tide_status run_sql(tide_cli *cli, tide_error *err)
                  .timeout_us = tide_cli_number(cli, TIDE_CLI_TIMEOUT),
                  .guard = {.is_writing = tide_cli_is_given(cli, TIDE_CLI_WRITE)}};
     TIDE_TRY(check_options(&s, err));
-    TIDE_CLEANUP(tide_buffer_done) tide_buffer sql;
-    tide_buffer_init(&sql, SQL_MAX);
+    TIDE_CLEANUP(tide_buffer_done) tide_buffer sql = tide_buffer_of(SQL_MAX);
     TIDE_TRY(tide_cli_input_read(&sql, cli->args[0], "SQL", err));
     s.sql = tide_view_of(tide_buffer_text(&sql));
     if (s.sql.len != sql.len)

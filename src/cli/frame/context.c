@@ -111,8 +111,7 @@ tide_status tide_cli_context_read(tide_options_file *out, const char *name, tide
 tide_status tide_cli_context_current(char out[TIDE_CLI_CONTEXT_NAME_MAX + 1], tide_error *err)
 {
     char path[TIDE_CLI_CONTEXT_PATH_MAX];
-    TIDE_CLEANUP(tide_buffer_done) tide_buffer text;
-    tide_buffer_init(&text, 256);
+    TIDE_CLEANUP(tide_buffer_done) tide_buffer text = tide_buffer_of(256);
     tide_status status = name_file(path, CURRENT, false, err);
     if (status == TIDE_OK)
         status = tide_cli_context_check_owner(path, err);

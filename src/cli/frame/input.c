@@ -201,8 +201,7 @@ static bool is_key(const tide_json_token *token, const char *key)
     const tide_view inside = tide_view_bytes(token->text.ptr + 1, token->text.len - 2);
     if (!token->has_escape)
         return tide_view_equal(inside, tide_view_of(key));
-    TIDE_CLEANUP(tide_buffer_done) tide_buffer text;
-    tide_buffer_init(&text, token->text.len);
+    TIDE_CLEANUP(tide_buffer_done) tide_buffer text = tide_buffer_of(token->text.len);
     return tide_json_unescape(&text, token->text) == TIDE_OK &&
            tide_view_equal(tide_buffer_view(&text), tide_view_of(key));
 }

@@ -109,8 +109,7 @@ static tide_status copy_members(tide_buffer *out, const tide_json_node *object, 
 static tide_status add_surroundings(tide_buffer *out, const tide_json_node *object, tide_view text,
                                     tide_cli_values names)
 {
-    TIDE_CLEANUP(tide_buffer_done) tide_buffer added;
-    tide_buffer_init(&added, out->max);
+    TIDE_CLEANUP(tide_buffer_done) tide_buffer added = tide_buffer_of(out->max);
     TIDE_TRY(write_surroundings(&added, names));
     TIDE_TRY(tide_buffer_append_byte(out, '{'));
     if (object)
@@ -133,8 +132,7 @@ static tide_status capture(const tide_cli *cli, tide_buffer *metadata, tide_erro
         TIDE_TRY(tide_json_tree_read(&given, tide_buffer_view(metadata), err));
     if (given && !tide_json_node_is(given, TIDE_JSON_TYPE_OBJECT))
         return tide_fail(err, TIDE_E_INVALID, "with --env, --metadata must be a JSON object");
-    TIDE_CLEANUP(tide_buffer_done) tide_buffer whole;
-    tide_buffer_init(&whole, metadata->max);
+    TIDE_CLEANUP(tide_buffer_done) tide_buffer whole = tide_buffer_of(metadata->max);
     tide_status status = add_surroundings(&whole, given, tide_buffer_view(metadata), names);
     tide_buffer_clear(metadata);
     if (status >= TIDE_OK)
@@ -165,10 +163,8 @@ static tide_status check_item(const tide_checkpoint_new *checkpoint, tide_store 
 
 tide_status tide_cli_checkpoint_add(tide_cli *cli, tide_error *err)
 {
-    TIDE_CLEANUP(tide_buffer_done) tide_buffer data;
-    tide_buffer_init(&data, TIDE_JOURNAL_SNAPSHOT_MAX);
-    TIDE_CLEANUP(tide_buffer_done) tide_buffer metadata;
-    tide_buffer_init(&metadata, TIDE_JOURNAL_METADATA_MAX);
+    TIDE_CLEANUP(tide_buffer_done) tide_buffer data = tide_buffer_of(TIDE_JOURNAL_SNAPSHOT_MAX);
+    TIDE_CLEANUP(tide_buffer_done) tide_buffer metadata = tide_buffer_of(TIDE_JOURNAL_METADATA_MAX);
     TIDE_TRY(tide_cli_input_json(&data, tide_cli_text(cli, TIDE_CLI_DATA), "--data", err));
     if (tide_cli_text(cli, TIDE_CLI_METADATA))
         TIDE_TRY(tide_cli_input_json(&metadata, tide_cli_text(cli, TIDE_CLI_METADATA), "--metadata",

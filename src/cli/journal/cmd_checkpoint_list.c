@@ -172,8 +172,7 @@ static tide_status print_event(void *arg, const tide_journal_event *event, tide_
     else if (event->last_global < f->from) /* about what lies before the place asked for */
         return TIDE_OK;
     if (out->is_json) {
-        TIDE_CLEANUP(tide_buffer_done) tide_buffer bytes;
-        tide_buffer_init(&bytes, TIDE_CLI_LINE_MAX);
+        TIDE_CLEANUP(tide_buffer_done) tide_buffer bytes = tide_buffer_of(TIDE_CLI_LINE_MAX);
         TIDE_TRY(tide_rpc_encode_event(&bytes, event, err));
         return tide_cli_print_encoded(out, &tidemark__journal__v1__event__descriptor,
                                       tide_buffer_view(&bytes), err);
@@ -262,8 +261,7 @@ static tide_status print_difference(void *arg, const tide_difference *difference
                            difference->after.ptr);
         return TIDE_OK;
     }
-    TIDE_CLEANUP(tide_buffer_done) tide_buffer bytes;
-    tide_buffer_init(&bytes, TIDE_CLI_LINE_MAX);
+    TIDE_CLEANUP(tide_buffer_done) tide_buffer bytes = tide_buffer_of(TIDE_CLI_LINE_MAX);
     TIDE_TRY(tide_rpc_encode_difference(&bytes, difference, err));
     return tide_cli_print_encoded(out, &tidemark__journal__v1__difference__descriptor,
                                   tide_buffer_view(&bytes), err);

@@ -59,8 +59,7 @@ static tide_status run_one(tide_cli *cli, op_line *op, int parts, tide_cli_lake_
     tide_json_object_end(&op->json);
     if (tide_json_finish(&op->json) < TIDE_OK)
         return tide_no_memory(err);
-    TIDE_CLEANUP(tide_buffer_done) tide_buffer request;
-    tide_buffer_init(&request, TIDE_JSON_CANONICAL_MAX);
+    TIDE_CLEANUP(tide_buffer_done) tide_buffer request = tide_buffer_of(TIDE_JSON_CANONICAL_MAX);
     TIDE_TRY(tide_json_canonical(tide_buffer_view(&op->text), &request, err));
     TIDE_CLEANUP(tide_json_tree_freep) tide_json_node *root = NULL;
     TIDE_TRY(tide_json_tree_read(&root, tide_buffer_view(&op->text), err));

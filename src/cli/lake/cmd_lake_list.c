@@ -119,8 +119,7 @@ static tide_status print_object(content_look *look, tide_tx *tx, const char *sch
         tide_cli_table_number(&look->table, object->begin_snapshot);
         return TIDE_OK;
     }
-    TIDE_CLEANUP(tide_buffer_done) tide_buffer bytes;
-    tide_buffer_init(&bytes, TIDE_CLI_LINE_MAX);
+    TIDE_CLEANUP(tide_buffer_done) tide_buffer bytes = tide_buffer_of(TIDE_CLI_LINE_MAX);
     TIDE_TRY(tide_lake_encode_table(&bytes, schema, object, columns, count, err));
     return tide_cli_print_encoded(out, &tidemark__lake__v1__table__descriptor,
                                   tide_buffer_view(&bytes), err);
@@ -249,8 +248,7 @@ static tide_status print_snapshot(void *arg, const tide_lake_snapshot *snapshot,
         tide_cli_table_view(&look->table, said(snapshot->message));
         return TIDE_OK;
     }
-    TIDE_CLEANUP(tide_buffer_done) tide_buffer bytes;
-    tide_buffer_init(&bytes, TIDE_CLI_LINE_MAX);
+    TIDE_CLEANUP(tide_buffer_done) tide_buffer bytes = tide_buffer_of(TIDE_CLI_LINE_MAX);
     TIDE_TRY(tide_lake_encode_snapshot(&bytes, snapshot, err));
     return tide_cli_print_encoded(out, &tidemark__lake__v1__snapshot__descriptor,
                                   tide_buffer_view(&bytes), err);

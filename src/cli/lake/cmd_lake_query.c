@@ -66,8 +66,7 @@ tide_status tide_cli_lake_query(tide_cli *cli, tide_error *err)
     const bool is_csv = tide_cli_is_given(cli, TIDE_CLI_CSV);
     if (cli->out.is_json && is_csv)
         return tide_fail(err, TIDE_E_INVALID, "--csv and --json: choose one");
-    TIDE_CLEANUP(tide_buffer_done) tide_buffer sql;
-    tide_buffer_init(&sql, SQL_MAX);
+    TIDE_CLEANUP(tide_buffer_done) tide_buffer sql = tide_buffer_of(SQL_MAX);
     TIDE_TRY(tide_cli_input_read(&sql, cli->args[0], "SQL", err));
     if (tide_view_of(tide_buffer_text(&sql)).len != sql.len)
         return tide_fail(err, TIDE_E_INVALID, "the statement has a NUL in it");

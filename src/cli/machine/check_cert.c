@@ -54,8 +54,7 @@ static void add_text(found *f, tide_view text)
 
 static tide_status look_at_file(found *f, const char *path, tide_error *err)
 {
-    TIDE_CLEANUP(tide_buffer_done) tide_buffer text;
-    tide_buffer_init(&text, FILE_MAX);
+    TIDE_CLEANUP(tide_buffer_done) tide_buffer text = tide_buffer_of(FILE_MAX);
     TIDE_TRY(tide_file_read(&text, path, err));
     add_text(f, tide_buffer_view(&text));
     explicit_bzero(text.ptr, text.len); /* a key may stand beside it */

@@ -101,9 +101,8 @@ static tide_status tell(tide_cli *cli, const char *name, const char *result, tid
 
 static tide_status add(tide_cli *cli, tide_error *err)
 {
-    TIDE_CLEANUP(tide_buffer_done) tide_buffer text;
+    TIDE_CLEANUP(tide_buffer_done) tide_buffer text = tide_buffer_of(TEXT_MAX);
     TIDE_CLEANUP(tide_options_file_done) tide_options_file again = {0};
-    tide_buffer_init(&text, TEXT_MAX);
     TIDE_TRY(tide_cli_context_check_name(cli->args[0], err));
     if (!tide_cli_is_given(cli, TIDE_CLI_STORE) && !tide_cli_is_given(cli, TIDE_CLI_ADDRESS)) {
         (void)snprintf(cli->hint, sizeof cli->hint, "name one with --store URL or --address ADDR");

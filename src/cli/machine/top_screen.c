@@ -153,8 +153,7 @@ void tide_top_screen_show(const tide_top_frame *frame, const char *foot, bool is
                                          [TIDE_CLI_RED] = "\033[31m"};
     int rows = 0;
     int columns = 0;
-    TIDE_CLEANUP(tide_buffer_done) tide_buffer out;
-    tide_buffer_init(&out, 1 << 20);
+    TIDE_CLEANUP(tide_buffer_done) tide_buffer out = tide_buffer_of(1 << 20);
     tide_top_screen_size(&rows, &columns);
     TIDE_IGNORE(tide_buffer_append_text(&out, "\033[H"));
     const char *at = frame->text ? frame->text : "";

@@ -19,8 +19,7 @@ tide_status tide_cli_print_encoded(tide_cli_output *out,
 tide_status tide_cli_print_message(tide_cli_output *out, const ProtobufCMessage *message,
                                    tide_error *err)
 {
-    TIDE_CLEANUP(tide_buffer_done) tide_buffer bytes;
-    tide_buffer_init(&bytes, TIDE_CLI_LINE_MAX);
+    TIDE_CLEANUP(tide_buffer_done) tide_buffer bytes = tide_buffer_of(TIDE_CLI_LINE_MAX);
     TIDE_TRY(tide_protobuf_pack(&bytes, message, err));
     return tide_cli_print_encoded(out, message->descriptor, tide_buffer_view(&bytes), err);
 }

@@ -271,8 +271,7 @@ static tide_status print_json(tide_cli_output *out, const tide_conflict *conflic
 static tide_status print_conflict(void *arg, const tide_conflict *conflict, tide_error *err)
 {
     tide_cli *cli = arg;
-    TIDE_CLEANUP(tide_buffer_done) tide_buffer value;
-    tide_buffer_init(&value, VALUE_TEXT_MAX);
+    TIDE_CLEANUP(tide_buffer_done) tide_buffer value = tide_buffer_of(VALUE_TEXT_MAX);
     if (conflict->column[0] != '\0')
         TIDE_TRY(put_value(&value, &conflict->value, err));
     if (cli->out.is_json)

@@ -16,8 +16,7 @@ static tide_status add(tide_cli *cli, tide_error *err)
     const int64_t every_us = tide_cli_number(cli, TIDE_CLI_EVERY);
     if ((cron != NULL) == (every_us > 0))
         return tide_fail(err, TIDE_E_INVALID, "when? give either --cron or --every");
-    TIDE_CLEANUP(tide_buffer_done) tide_buffer data;
-    tide_buffer_init(&data, TIDE_WORK_DATA_MAX);
+    TIDE_CLEANUP(tide_buffer_done) tide_buffer data = tide_buffer_of(TIDE_WORK_DATA_MAX);
     if (input)
         TIDE_TRY(tide_cli_input_json(&data, input, "--input", err));
     const tide_schedule_new schedule = {

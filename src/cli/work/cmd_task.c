@@ -15,8 +15,7 @@
 static tide_status create(tide_cli *cli, tide_error *err)
 {
     char task_id[TIDE_WORK_ID_MAX + 1];
-    TIDE_CLEANUP(tide_buffer_done) tide_buffer metadata;
-    tide_buffer_init(&metadata, TIDE_JOURNAL_METADATA_MAX);
+    TIDE_CLEANUP(tide_buffer_done) tide_buffer metadata = tide_buffer_of(TIDE_JOURNAL_METADATA_MAX);
     if (tide_cli_text(cli, TIDE_CLI_METADATA))
         TIDE_TRY(tide_cli_input_json(&metadata, tide_cli_text(cli, TIDE_CLI_METADATA), "--metadata",
                                      err));

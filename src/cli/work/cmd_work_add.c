@@ -274,8 +274,7 @@ tide_status tide_cli_work_add(tide_cli *cli, tide_error *err)
     const char *type = tide_cli_text(cli, TIDE_CLI_TYPE);
     if (!tide_cli_text(cli, TIDE_CLI_TASK) || !type)
         return tide_fail(err, TIDE_E_INVALID, "an item needs --task ID and --type TYPE");
-    TIDE_CLEANUP(tide_buffer_done) tide_buffer data;
-    tide_buffer_init(&data, TIDE_WORK_DATA_MAX);
+    TIDE_CLEANUP(tide_buffer_done) tide_buffer data = tide_buffer_of(TIDE_WORK_DATA_MAX);
     if (input)
         TIDE_TRY(tide_cli_input_json(&data, input, "--input", err));
     const tide_cli_values depends = tide_cli_list(cli, TIDE_CLI_DEPENDS_ON);

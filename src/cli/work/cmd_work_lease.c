@@ -159,8 +159,7 @@ tide_status tide_cli_work_checkpoint(tide_cli *cli, tide_error *err)
     const char *id = NULL;
     int64_t token = 0;
     TIDE_TRY(find_holder(cli, &id, &token, err));
-    TIDE_CLEANUP(tide_buffer_done) tide_buffer data;
-    tide_buffer_init(&data, TIDE_JOURNAL_SNAPSHOT_MAX);
+    TIDE_CLEANUP(tide_buffer_done) tide_buffer data = tide_buffer_of(TIDE_JOURNAL_SNAPSHOT_MAX);
     TIDE_TRY(tide_cli_input_json(&data, tide_cli_text(cli, TIDE_CLI_DATA), "--data", err));
     const tide_cli_values tags = tide_cli_list(cli, TIDE_CLI_TAG);
     const tide_checkpoint_new checkpoint = {
@@ -182,8 +181,7 @@ tide_status tide_cli_work_progress(tide_cli *cli, tide_error *err)
     const char *id = NULL;
     int64_t token = 0;
     TIDE_TRY(find_holder(cli, &id, &token, err));
-    TIDE_CLEANUP(tide_buffer_done) tide_buffer progress;
-    tide_buffer_init(&progress, TIDE_JOURNAL_METADATA_MAX);
+    TIDE_CLEANUP(tide_buffer_done) tide_buffer progress = tide_buffer_of(TIDE_JOURNAL_METADATA_MAX);
     if (tide_cli_text(cli, TIDE_CLI_DATA))
         TIDE_TRY(tide_cli_input_json(&progress, tide_cli_text(cli, TIDE_CLI_DATA), "--data", err));
     else if (tide_cli_text(cli, TIDE_CLI_PROGRESS))
@@ -201,10 +199,8 @@ tide_status tide_cli_work_finish(tide_cli *cli, tide_error *err)
 {
     tide_work_result result = {.work_item_id = NULL};
     TIDE_TRY(find_holder(cli, &result.work_item_id, &result.token, err));
-    TIDE_CLEANUP(tide_buffer_done) tide_buffer output;
-    tide_buffer_init(&output, TIDE_WORK_DATA_MAX);
-    TIDE_CLEANUP(tide_buffer_done) tide_buffer data;
-    tide_buffer_init(&data, TIDE_JOURNAL_SNAPSHOT_MAX);
+    TIDE_CLEANUP(tide_buffer_done) tide_buffer output = tide_buffer_of(TIDE_WORK_DATA_MAX);
+    TIDE_CLEANUP(tide_buffer_done) tide_buffer data = tide_buffer_of(TIDE_JOURNAL_SNAPSHOT_MAX);
     TIDE_CLEANUP(tide_cli_items_freep) tide_cli_items *items = NULL;
     tide_checkpoint_new checkpoint = {.type = tide_cli_text(cli, TIDE_CLI_TYPE)};
     if (tide_cli_text(cli, TIDE_CLI_OUTPUT)) {

@@ -194,8 +194,7 @@ static void put_start(const tide_work_run *r, tide_json *json)
 
 static tide_status note_start(tide_work_run *r, tide_error *err)
 {
-    TIDE_CLEANUP(tide_buffer_done) tide_buffer text;
-    tide_buffer_init(&text, TIDE_JOURNAL_SNAPSHOT_MAX);
+    TIDE_CLEANUP(tide_buffer_done) tide_buffer text = tide_buffer_of(TIDE_JOURNAL_SNAPSHOT_MAX);
     tide_json json;
     tide_json_init(&json, &text);
     put_start(r, &json);

@@ -76,8 +76,7 @@ static tide_status make_executed(const tide_work_run *r, tide_view output, tide_
 
 static void note_failure(tide_work_run *r, const char *words)
 {
-    TIDE_CLEANUP(tide_buffer_done) tide_buffer text;
-    tide_buffer_init(&text, 1 << 20);
+    TIDE_CLEANUP(tide_buffer_done) tide_buffer text = tide_buffer_of(1 << 20);
     tide_json json;
     tide_json_init(&json, &text);
     tide_json_object_begin(&json);
@@ -106,10 +105,8 @@ static tide_status fail_item(tide_work_run *r, const char *words, bool is_final,
 
 static tide_status finish_item(tide_work_run *r, tide_error *err)
 {
-    TIDE_CLEANUP(tide_buffer_done) tide_buffer output;
-    tide_buffer_init(&output, TIDE_WORK_DATA_MAX);
-    TIDE_CLEANUP(tide_buffer_done) tide_buffer executed;
-    tide_buffer_init(&executed, TIDE_JOURNAL_SNAPSHOT_MAX);
+    TIDE_CLEANUP(tide_buffer_done) tide_buffer output = tide_buffer_of(TIDE_WORK_DATA_MAX);
+    TIDE_CLEANUP(tide_buffer_done) tide_buffer executed = tide_buffer_of(TIDE_JOURNAL_SNAPSHOT_MAX);
     tide_error why = {0};
     if (make_output(r, &output, &why) < TIDE_OK)
         return fail_item(r, why.text, true, err);

@@ -99,8 +99,7 @@ static tide_status store_checkpoint(tide_work_messages *messages, const tide_jso
 
 static tide_status store_progress(tide_work_messages *messages, tide_view value, tide_error *err)
 {
-    TIDE_CLEANUP(tide_buffer_done) tide_buffer text;
-    tide_buffer_init(&text, TIDE_JOURNAL_METADATA_MAX);
+    TIDE_CLEANUP(tide_buffer_done) tide_buffer text = tide_buffer_of(TIDE_JOURNAL_METADATA_MAX);
     const tide_status status = tide_buffer_append_view(&text, value);
     if (status < TIDE_OK)
         return tide_fail(err, status, "a progress has up to %d bytes", TIDE_JOURNAL_METADATA_MAX);
@@ -318,8 +317,7 @@ void *tide_work_messages_serve(void *arg)
     tide_env *env = tide_store_env(tide_job_store(messages->job));
     int64_t renew_at_us = plan_renewal(messages, env);
     int64_t until_us = INT64_MAX;
-    TIDE_CLEANUP(tide_buffer_done) tide_buffer answer;
-    tide_buffer_init(&answer, 1 << 20);
+    TIDE_CLEANUP(tide_buffer_done) tide_buffer answer = tide_buffer_of(1 << 20);
     for (;;) {
         const int64_t now_us = env->boot_us(env);
         const bool has_ended = messages->end_fd < 0;

@@ -62,8 +62,7 @@ tide_status tide_cli_print_item(tide_cli_output *out, const tide_work_item *item
 tide_status tide_cli_print_checkpoint(tide_cli_output *out, const tide_checkpoint *checkpoint,
                                       tide_error *err)
 {
-    TIDE_CLEANUP(tide_buffer_done) tide_buffer bytes;
-    tide_buffer_init(&bytes, TIDE_CLI_LINE_MAX);
+    TIDE_CLEANUP(tide_buffer_done) tide_buffer bytes = tide_buffer_of(TIDE_CLI_LINE_MAX);
     TIDE_TRY(tide_rpc_encode_checkpoint(&bytes, checkpoint, err));
     return tide_cli_print_encoded(out, &tidemark__journal__v1__checkpoint__descriptor,
                                   tide_buffer_view(&bytes), err);

@@ -173,8 +173,7 @@ static bool is_visible(tide_view text)
 /* A header that does not fit or that HTTP cannot carry is left out: an answer without it is better than none. */
 static void add_field(tide_call *call, bool is_trailer, const char *name, tide_view value)
 {
-    TIDE_CLEANUP(tide_buffer_done) tide_buffer text;
-    tide_buffer_init(&text, METADATA_VALUE_MAX);
+    TIDE_CLEANUP(tide_buffer_done) tide_buffer text = tide_buffer_of(METADATA_VALUE_MAX);
     if (tide_head_is_binary(tide_view_of(name))) {
         if (tide_base64_encode(&text, value, false) != TIDE_OK)
             return;

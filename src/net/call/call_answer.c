@@ -82,8 +82,7 @@ static tide_status_details details_of(const tide_ending *ending)
 static void queue_failure(tide_call *call, const tide_ending *ending)
 {
     const tide_status_details details = details_of(ending);
-    TIDE_CLEANUP(tide_buffer_done) tide_buffer body;
-    tide_buffer_init(&body, 2 * MESSAGE_MAX + DETAILS_MAX);
+    TIDE_CLEANUP(tide_buffer_done) tide_buffer body = tide_buffer_of(2 * MESSAGE_MAX + DETAILS_MAX);
     const bool is_protobuf = call->form == TIDE_FORM_PROTOBUF ||
                              strcmp(call->content_type, "application/x-protobuf") == 0;
     tide_status status = is_protobuf ? tide_status_details_encode(&body, &details)
@@ -292,8 +291,7 @@ bool tide_call_is_torn(tide_call *call)
 
 tide_status tide_call_trailers(tide_call *call, tide_head *out)
 {
-    TIDE_CLEANUP(tide_buffer_done) tide_buffer text;
-    tide_buffer_init(&text, 2 * DETAILS_MAX);
+    TIDE_CLEANUP(tide_buffer_done) tide_buffer text = tide_buffer_of(2 * DETAILS_MAX);
     char code[NUMBER_TEXT_MAX];
     tide_call_lock(call);
     assert(call->is_ended);

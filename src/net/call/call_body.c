@@ -71,8 +71,8 @@ static tide_status unpack_held(tide_call *call, tide_charged_buffer *held, tide_
 
 static tide_status translate_held(tide_call *call, tide_charged_buffer *held, tide_error *err)
 {
-    TIDE_CLEANUP(tide_buffer_done) tide_buffer bytes;
-    tide_buffer_init(&bytes, (size_t)call->site->limits.message_len);
+    TIDE_CLEANUP(tide_buffer_done)
+    tide_buffer bytes = tide_buffer_of((size_t)call->site->limits.message_len);
     TIDE_TRY(tide_json_to_proto(call->entry->method->request, tide_buffer_view(&held->bytes),
                                 &bytes, err));
     return tide_charged_buffer_adopt(held, &bytes);

@@ -33,8 +33,7 @@ static bool pack_bytes(const tide_call *call, char **bytes, size_t *len)
 {
     if ((int64_t)*len < call->site->limits.compress_min_len)
         return false;
-    TIDE_CLEANUP(tide_buffer_done) tide_buffer packed;
-    tide_buffer_init(&packed, *len - 1);
+    TIDE_CLEANUP(tide_buffer_done) tide_buffer packed = tide_buffer_of(*len - 1);
     if (tide_gzip_append(&packed, tide_view_bytes(*bytes, *len), GZIP_LEVEL, NULL) != TIDE_OK)
         return false;
     free(*bytes);
@@ -183,8 +182,7 @@ bool tide_call_send(tide_call *call, tide_view message)
 /* NULL: the call was ended with the reason. */
 static char *encode_message(tide_call *call, const ProtobufCMessage *message, size_t *len)
 {
-    TIDE_CLEANUP(tide_buffer_done) tide_buffer bytes;
-    tide_buffer_init(&bytes, answer_max(call));
+    TIDE_CLEANUP(tide_buffer_done) tide_buffer bytes = tide_buffer_of(answer_max(call));
     tide_error err = {0};
     tide_status status = tide_protobuf_pack(&bytes, message, &err);
     if (status == TIDE_OK)

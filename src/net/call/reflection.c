@@ -279,8 +279,7 @@ static void receive_request(tide_call *call, tide_view message, void *arg)
         return;
     }
     tide_error err = {0};
-    TIDE_CLEANUP(tide_buffer_done) tide_buffer out;
-    tide_buffer_init(&out, TIDE_REFLECTION_ANSWER_MAX);
+    TIDE_CLEANUP(tide_buffer_done) tide_buffer out = tide_buffer_of(TIDE_REFLECTION_ANSWER_MAX);
     const tide_status status = tide_reflection_answer(reflection, message, &out, &err);
     if (status != TIDE_OK)
         tide_call_end(call, status, &err);

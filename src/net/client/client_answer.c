@@ -44,8 +44,7 @@ static tide_status add_field(tide_head *head, tide_view name, tide_view value)
 {
     if (!tide_head_is_binary(name))
         return tide_head_add(head, name, value);
-    TIDE_CLEANUP(tide_buffer_done) tide_buffer bytes;
-    tide_buffer_init(&bytes, TIDE_CLIENT_HEAD_MAX);
+    TIDE_CLEANUP(tide_buffer_done) tide_buffer bytes = tide_buffer_of(TIDE_CLIENT_HEAD_MAX);
     const tide_status status = tide_base64_decode(&bytes, value);
     if (status == TIDE_E_INVALID)
         return TIDE_OK;

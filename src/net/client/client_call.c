@@ -42,8 +42,7 @@ static void take_reply(tide_client_reply *reply, tide_client_stream *stream, boo
 /* Exactly one message, then the end. */
 static tide_status receive_one(tide_client_stream *stream, tide_buffer *message, tide_error *err)
 {
-    TIDE_CLEANUP(tide_buffer_done) tide_buffer extra;
-    tide_buffer_init(&extra, 0);
+    TIDE_CLEANUP(tide_buffer_done) tide_buffer extra = tide_buffer_of(0);
     tide_status status = tide_client_next(stream, message, err);
     if (status == TIDE_NONE)
         return tide_fail(err, TIDE_E_DAMAGED, "the server has answered without a message");

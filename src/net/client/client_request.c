@@ -110,8 +110,7 @@ static bool is_field_value(tide_view value)
 static tide_status add_field(tide_client_stream *stream, const tide_client_field *field,
                              tide_error *err)
 {
-    TIDE_CLEANUP(tide_buffer_done) tide_buffer line;
-    tide_buffer_init(&line, FIELD_LEN_MAX);
+    TIDE_CLEANUP(tide_buffer_done) tide_buffer line = tide_buffer_of(FIELD_LEN_MAX);
     const bool is_binary = tide_head_is_binary(tide_view_of(field->name));
     if (!is_field_name(field->name) || (!is_binary && !is_field_value(field->value)))
         return tide_fail(err, TIDE_E_INVALID, "the field '%s' cannot be sent", field->name);

@@ -127,8 +127,8 @@ static tide_status put_message(tide_client_stream *stream, tide_view message, ti
                          message.len, options->message_max);
     if (!options->is_gzip || (stream->is_grpc && message.len < GZIP_MIN_LEN))
         return put_packed(stream, message, false, err);
-    TIDE_CLEANUP(tide_buffer_done) tide_buffer packed;
-    tide_buffer_init(&packed, options->message_max + PACKED_SLACK);
+    TIDE_CLEANUP(tide_buffer_done)
+    tide_buffer packed = tide_buffer_of(options->message_max + PACKED_SLACK);
     TIDE_TRY(tide_gzip_append(&packed, message, 0, err));
     return put_packed(stream, tide_buffer_view(&packed), true, err);
 }

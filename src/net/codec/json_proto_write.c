@@ -240,8 +240,7 @@ static tide_status write_value(json_writer *w, const ProtobufCFieldDescriptor *f
 static tide_status write_merged(json_writer *w, const ProtobufCFieldDescriptor *field,
                                 tide_view bytes, const span *found)
 {
-    TIDE_CLEANUP(tide_buffer_done) tide_buffer whole;
-    tide_buffer_init(&whole, bytes.len);
+    TIDE_CLEANUP(tide_buffer_done) tide_buffer whole = tide_buffer_of(bytes.len);
     tide_reader reader = begin_span(bytes, found);
     for (;;) {
         tide_wire_field wire;

@@ -71,8 +71,7 @@ void tide_http1_refuse(tide_http1 *http1, int http_code, const char *message)
         .grpc_code = http_code >= 500 ? TIDE_GRPC_UNAVAILABLE : TIDE_GRPC_INVALID_ARGUMENT,
         .message = message,
     };
-    TIDE_CLEANUP(tide_buffer_done) tide_buffer body;
-    tide_buffer_init(&body, PIECE_LEN);
+    TIDE_CLEANUP(tide_buffer_done) tide_buffer body = tide_buffer_of(PIECE_LEN);
     if (tide_status_details_json(&body, &details) != TIDE_OK ||
         append_head(http1, http_code, NULL) != TIDE_OK)
         return;

@@ -59,8 +59,7 @@ static tide_status encode_all(const tide_agent_services *services, tide_buffer *
 
 static tide_status answer_all(tide_call *call, const tide_agent_services *services, tide_error *err)
 {
-    TIDE_CLEANUP(tide_buffer_done) tide_buffer out;
-    tide_buffer_init(&out, TIDE_RPC_ANSWER_MAX);
+    TIDE_CLEANUP(tide_buffer_done) tide_buffer out = tide_buffer_of(TIDE_RPC_ANSWER_MAX);
     TIDE_TRY(encode_all(services, &out, err));
     tide_call_reply(call, tide_buffer_view(&out));
     return TIDE_OK;

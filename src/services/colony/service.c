@@ -40,8 +40,7 @@ static void run(tide_call *call, tide_view message, void *arg, tide_colony_fn *f
 {
     tide_error err = {0};
     ProtobufCMessage *request = NULL;
-    TIDE_CLEANUP(tide_buffer_done) tide_buffer out;
-    tide_buffer_init(&out, TIDE_RPC_ANSWER_MAX);
+    TIDE_CLEANUP(tide_buffer_done) tide_buffer out = tide_buffer_of(TIDE_RPC_ANSWER_MAX);
     tide_status status = tide_call_decode(call, message, &request, &err);
     if (status >= TIDE_OK)
         status = fn(arg, request, &out, &err);

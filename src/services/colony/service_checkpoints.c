@@ -54,8 +54,7 @@ static tide_status put_position(void *arg, const tide_position *position, const 
     row.agent_now = position->agent_now_ms;
     row.retention_ms = position->retention_ms;
     row.version = (uint64_t)position->version;
-    TIDE_CLEANUP(tide_buffer_done) tide_buffer bytes;
-    tide_buffer_init(&bytes, TIDE_RPC_ANSWER_MAX);
+    TIDE_CLEANUP(tide_buffer_done) tide_buffer bytes = tide_buffer_of(TIDE_RPC_ANSWER_MAX);
     TIDE_TRY(tide_rpc_pack(&bytes, &row.base, err));
     TIDE_TRY(put_holes(&bytes, position, err));
     return tide_rpc_put_bytes(arg, 1, tide_buffer_view(&bytes), err);
@@ -142,11 +141,9 @@ static void hear_head(tide_colony *colony, tide_position *at)
                           .start_seq = at->last_seq,
                           .max_records = 1,
                           .session_id = at->session_id};
-    TIDE_CLEANUP(tide_buffer_done) tide_buffer request;
-    TIDE_CLEANUP(tide_buffer_done) tide_buffer answer;
+    TIDE_CLEANUP(tide_buffer_done) tide_buffer request = tide_buffer_of(64 << 10);
+    TIDE_CLEANUP(tide_buffer_done) tide_buffer answer = tide_buffer_of(TIDE_REPLY_BYTES_MAX);
     TIDE_CLEANUP(tide_reply_done) tide_reply reply = {0};
-    tide_buffer_init(&request, 64 << 10);
-    tide_buffer_init(&answer, TIDE_REPLY_BYTES_MAX);
     if (!colony->links || tide_ask_encode(&request, &ask, &err) < TIDE_OK ||
         tide_agent_clients_ask(colony->links, colony->sink->store, at->agent_id, ask.type->path,
                                tide_buffer_view(&request), &answer, &err) < TIDE_OK ||

@@ -317,8 +317,7 @@ void tide_colony_run_fleet(tide_call *call, tide_view message, void *arg)
                                    &fleet->packed[is_brief]);
         (void)pthread_mutex_unlock(&fleet->lock);
     } else if (status >= TIDE_OK) {
-        TIDE_CLEANUP(tide_buffer_done) tide_buffer out;
-        tide_buffer_init(&out, TIDE_RPC_ANSWER_MAX);
+        TIDE_CLEANUP(tide_buffer_done) tide_buffer out = tide_buffer_of(TIDE_RPC_ANSWER_MAX);
         status = tide_colony_fleet(colony, request, &out, &err);
         if (status >= TIDE_OK)
             tide_call_reply(call, tide_buffer_view(&out));

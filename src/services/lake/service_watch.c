@@ -25,8 +25,7 @@ typedef struct page_look {
 static tide_status put_snapshot(void *arg, const tide_lake_snapshot *snapshot, tide_error *err)
 {
     tide_lake_page *page = arg;
-    TIDE_CLEANUP(tide_buffer_done) tide_buffer bytes;
-    tide_buffer_init(&bytes, TIDE_RPC_ANSWER_MAX);
+    TIDE_CLEANUP(tide_buffer_done) tide_buffer bytes = tide_buffer_of(TIDE_RPC_ANSWER_MAX);
     TIDE_TRY(tide_lake_encode_snapshot(&bytes, snapshot, err));
     page->count++;
     page->last = snapshot->snapshot_id;
@@ -95,8 +94,7 @@ static int64_t step_list(tide_call *call, tide_store *store, void *arg, bool is_
 {
     const waiting *w = arg;
     tide_error err = {0};
-    TIDE_CLEANUP(tide_buffer_done) tide_buffer out;
-    tide_buffer_init(&out, TIDE_RPC_ANSWER_MAX);
+    TIDE_CLEANUP(tide_buffer_done) tide_buffer out = tide_buffer_of(TIDE_RPC_ANSWER_MAX);
     tide_lake_page page = {.out = &out};
     const tide_status status =
         tide_laked_read_page(store, w->catalog, w->after, w->limit, &page, &err);
@@ -177,8 +175,7 @@ static int64_t step_watch(tide_call *call, tide_store *store, void *arg, bool is
         return end_watch(call, TIDE_E_UNAVAILABLE, NULL);
     if (tide_call_is_full(call))
         return 10000; /* the client reads: soon again */
-    TIDE_CLEANUP(tide_buffer_done) tide_buffer out;
-    tide_buffer_init(&out, TIDE_RPC_ANSWER_MAX);
+    TIDE_CLEANUP(tide_buffer_done) tide_buffer out = tide_buffer_of(TIDE_RPC_ANSWER_MAX);
     tide_lake_page page = {.out = &out};
     const tide_status status =
         tide_laked_read_page(store, f->catalog, f->after, WATCH_PAGE, &page, &err);
@@ -199,8 +196,7 @@ static int64_t step_watch(tide_call *call, tide_store *store, void *arg, bool is
 static tide_status begin_watch(tide_laked *laked, tide_call *call, const LAKE(WatchRequest) * given,
                                tide_error *err)
 {
-    TIDE_CLEANUP(tide_buffer_done) tide_buffer nothing;
-    tide_buffer_init(&nothing, 0);
+    TIDE_CLEANUP(tide_buffer_done) tide_buffer nothing = tide_buffer_of(0);
     tide_lake_page page = {.out = &nothing};
     TIDE_TRY(tide_laked_read_page(laked->store, given->catalog, 0, 0, &page, err));
     follower *f = calloc(1, sizeof *f);

@@ -129,9 +129,8 @@ static tide_status table_events(tide_replica_service *service, tide_call *call,
 
 static tide_status put_digest(void *arg, const tide_table_digest *digest, tide_error *err)
 {
-    TIDE_CLEANUP(tide_buffer_done) tide_buffer bytes;
+    TIDE_CLEANUP(tide_buffer_done) tide_buffer bytes = tide_buffer_of(TIDE_RPC_ANSWER_MAX);
     REPLICA(TableDigest) table = REPLICA_INIT(TABLE_DIGEST);
-    tide_buffer_init(&bytes, TIDE_RPC_ANSWER_MAX);
     table.table = (char *)digest->table;
     table.rows = (uint64_t)digest->rows;
     table.digest.data = (uint8_t *)digest->digest;
@@ -237,8 +236,7 @@ static void run(tide_call *call, tide_view message, void *arg, replica_fn *fn)
 {
     tide_error err = {.status = TIDE_OK};
     ProtobufCMessage *request = NULL;
-    TIDE_CLEANUP(tide_buffer_done) tide_buffer out;
-    tide_buffer_init(&out, TIDE_RPC_ANSWER_MAX);
+    TIDE_CLEANUP(tide_buffer_done) tide_buffer out = tide_buffer_of(TIDE_RPC_ANSWER_MAX);
     tide_status status = tide_call_decode(call, message, &request, &err);
     if (status >= TIDE_OK)
         status = fn(arg, call, request, &out, &err);

@@ -188,8 +188,7 @@ void tide_snapshot_service_close(tide_snapshot_service *s)
 static tide_status put_snapshot(tide_buffer *out, const tide_snapshot_info *info, tide_error *err)
 {
     REPLICA(Snapshot) message = REPLICA_INIT(SNAPSHOT);
-    TIDE_CLEANUP(tide_buffer_done) tide_buffer bytes;
-    tide_buffer_init(&bytes, TIDE_RPC_ANSWER_MAX);
+    TIDE_CLEANUP(tide_buffer_done) tide_buffer bytes = tide_buffer_of(TIDE_RPC_ANSWER_MAX);
     message.snapshot_id = (char *)(uintptr_t)info->id;
     message.created_at = (uint64_t)info->created_us;
     message.bytes = (uint64_t)info->bytes;
@@ -255,9 +254,8 @@ tide_status tide_snapshot_serve_read(tide_snapshot_service *s,
     int64_t offset = 0;
     uint8_t digest[TIDE_SHA256_LEN];
     TIDE_CLEANUP(tide_snapshot_info_done) tide_snapshot_info info = {.bytes = 0};
-    TIDE_CLEANUP(tide_buffer_done) tide_buffer data;
+    TIDE_CLEANUP(tide_buffer_done) tide_buffer data = tide_buffer_of(TIDE_SNAPSHOT_PIECE_MAX);
     REPLICA(ReadSnapshotResponse) answer = REPLICA_INIT(READ_SNAPSHOT_RESPONSE);
-    tide_buffer_init(&data, TIDE_SNAPSHOT_PIECE_MAX);
     TIDE_TRY(tide_wire_number(&offset, request->offset, err));
     const tide_status status =
         tide_snapshot_find(s->options.node, request->snapshot_id, &info, err);

@@ -24,8 +24,7 @@ static void name_node(id_text out, const tide_node_id *node)
 static tide_status put(tide_buffer *out, uint32_t field, const ProtobufCMessage *message,
                        tide_error *err)
 {
-    TIDE_CLEANUP(tide_buffer_done) tide_buffer bytes;
-    tide_buffer_init(&bytes, TIDE_RPC_ANSWER_MAX);
+    TIDE_CLEANUP(tide_buffer_done) tide_buffer bytes = tide_buffer_of(TIDE_RPC_ANSWER_MAX);
     TIDE_TRY(tide_rpc_pack(&bytes, message, err));
     return tide_rpc_put_bytes(out, field, tide_buffer_view(&bytes), err);
 }
@@ -186,8 +185,7 @@ static tide_status put_snapshot(void *arg, const tide_snapshot_info *info, tide_
 {
     const looking *l = arg;
     REPLICA(SnapshotStatus) message = REPLICA_INIT(SNAPSHOT_STATUS);
-    TIDE_CLEANUP(tide_buffer_done) tide_buffer bytes;
-    tide_buffer_init(&bytes, TIDE_RPC_ANSWER_MAX);
+    TIDE_CLEANUP(tide_buffer_done) tide_buffer bytes = tide_buffer_of(TIDE_RPC_ANSWER_MAX);
     message.snapshot_id = tide_rpc_borrow(info->id);
     message.created_at = (uint64_t)info->created_us;
     message.bytes = (uint64_t)info->bytes;
@@ -307,16 +305,14 @@ static tide_status put_conflict(void *arg, const tide_conflict *conflict, tide_e
 {
     listing *l = arg;
     id_text node;
-    TIDE_CLEANUP(tide_buffer_done) tide_buffer key;
-    TIDE_CLEANUP(tide_buffer_done) tide_buffer value;
+    TIDE_CLEANUP(tide_buffer_done) tide_buffer key = tide_buffer_of(TIDE_RPC_ANSWER_MAX);
+    TIDE_CLEANUP(tide_buffer_done) tide_buffer value = tide_buffer_of(TIDE_RPC_ANSWER_MAX);
     REPLICA(Conflict) message = REPLICA_INIT(CONFLICT);
     if (l->table[0] && strcmp(l->table, conflict->table) != 0)
         return TIDE_OK;
     l->has_more = l->left == 0;
     if (l->left-- == 0)
         return TIDE_NONE;
-    tide_buffer_init(&key, TIDE_RPC_ANSWER_MAX);
-    tide_buffer_init(&value, TIDE_RPC_ANSWER_MAX);
     if (put_key(&key, conflict->key) < TIDE_OK)
         return tide_fail(err, TIDE_E_DAMAGED, "a key of table %s cannot be shown", conflict->table);
     const bool is_write = conflict->column[0] != '\0';

@@ -194,8 +194,7 @@ static tide_status send_body(tide_pg_connection *connection, const char *inner, 
     static const char head[] = "CREATE FUNCTION pg_temp.tidemark_look() RETURNS SETOF record "
                                "LANGUAGE sql BEGIN ATOMIC ";
     static const char unsupported[] = "0A000";
-    TIDE_CLEANUP(tide_buffer_done) tide_buffer text;
-    tide_buffer_init(&text, STATEMENT_MAX);
+    TIDE_CLEANUP(tide_buffer_done) tide_buffer text = tide_buffer_of(STATEMENT_MAX);
     if (tide_buffer_append(&text, head, sizeof head - 1) < TIDE_OK ||
         tide_buffer_append(&text, inner, strlen(inner)) < TIDE_OK ||
         tide_buffer_append(&text, "\n;END", 5) < TIDE_OK)
@@ -244,8 +243,7 @@ static tide_status check_body(tide_pg_connection *connection, const char *inner,
 tide_status tide_pg_look_guard(tide_pg_connection *connection, const char *inner,
                                int64_t timeout_us, bool *has_role, tide_error *err)
 {
-    TIDE_CLEANUP(tide_buffer_done) tide_buffer tables;
-    tide_buffer_init(&tables, NAMES_MAX);
+    TIDE_CLEANUP(tide_buffer_done) tide_buffer tables = tide_buffer_of(NAMES_MAX);
     TIDE_TRY(list_tables(&tables, connection->store->migrations, err));
     *has_role = find_role(connection, tide_buffer_text(&tables));
     return inner ? check_body(connection, inner, timeout_us, tide_buffer_text(&tables), err)
