@@ -1,6 +1,5 @@
 #include "demo/demo_agent.h"
 
-#include <errno.h>
 #include <signal.h>
 #include <stdatomic.h>
 #include <stdbool.h>

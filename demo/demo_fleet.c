@@ -1,7 +1,6 @@
 #include "demo/demo_fleet.h"
 
 #include <assert.h>
-#include <inttypes.h>
 #include <stdatomic.h>
 #include <stdbool.h>
 #include <stdio.h>

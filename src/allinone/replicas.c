@@ -5,7 +5,6 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include "base/cleanup.h"
 #include "services/api/messages.h"
 #include "services/replica/daemon.h"
 #include "tidemark_up_v1_up.pb-c.h"

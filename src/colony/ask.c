@@ -1,7 +1,5 @@
 #include "colony/ask.h"
 
-#include <string.h>
-
 #include "base/cleanup.h"
 
 /* Field numbers of agent.proto that all query calls share. */

@@ -1,7 +1,6 @@
 /* Rows of a range, read by the sink's own query, and the Parquet file that DuckDB makes of them. */
 #include <errno.h>
 #include <fcntl.h>
-#include <inttypes.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>

@@ -5,7 +5,6 @@
  * start together do not all reach for the same agents. */
 #include "colony/registry.h"
 
-#include <inttypes.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>

@@ -1,4 +1,3 @@
-#include <stdlib.h>
 
 #include "colony/poller_parts.h"
 

@@ -9,8 +9,6 @@
  * The numbers from s+1 to there are lost (too large), which is recorded, and reading goes on behind them. An agent that answers with several
  * records where one was asked for does not keep to the number: its answers tell nothing of single records, and nothing is skipped.
  * Neither is it when nothing fits within SKIP_MAX numbers. The stream is then held, visibly, and tried again. */
-#include <stdio.h>
-#include <string.h>
 
 #include "base/cleanup.h"
 #include "colony/poller_parts.h"

@@ -1,6 +1,5 @@
 #include "colony/recover.h"
 
-#include <inttypes.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>

@@ -1,7 +1,5 @@
 #include "colony/registry.h"
 
-#include <ctype.h>
-#include <inttypes.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>

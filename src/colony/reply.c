@@ -1,7 +1,6 @@
 /* reply.c - the look into what an agent answered. See ask.h. */
 #include "colony/ask.h"
 
-#include <assert.h>
 #include <inttypes.h>
 #include <stdlib.h>
 #include <string.h>

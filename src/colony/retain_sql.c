@@ -3,7 +3,6 @@
  * A turn is one transaction with a bounded number of rows. Rows go by the batch that stored them; how many really went is added to their
  * source's count in the same transaction, so that stored = rows + expired at any time. Several colonies may do this at once: on PostgreSQL they pass
  * each other's batches and gaps over (SKIP LOCKED). */
-#include <inttypes.h>
 
 #include "base/cleanup.h"
 #include "colony/rollup.h"

@@ -1,6 +1,5 @@
 #include "colony/settle.h"
 
-#include <assert.h>
 #include <string.h>
 
 #include "base/cleanup.h"

@@ -5,8 +5,6 @@
 #include <stdio.h>
 #include <string.h>
 
-#include "base/cleanup.h"
-
 static void put_text(char *out, size_t size, const char *text)
 {
     (void)snprintf(out, size, "%s", text);

@@ -1,7 +1,6 @@
 #include "colony/settle_parts.h"
 
 #include <assert.h>
-#include <inttypes.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>

@@ -2,7 +2,6 @@
 #include "colony/sink.h"
 
 #include <stdlib.h>
-#include <string.h>
 
 #include "base/cleanup.h"
 #include "base/list.h"

@@ -1,7 +1,6 @@
 /* sink_sql.c - the sink on the tables of a SQL store. See sink.h. */
 #include "colony/sink_sql.h"
 
-#include <inttypes.h>
 #include <stdlib.h>
 #include <string.h>
 

@@ -1,5 +1,4 @@
 /* sink_sql_apply.c - a change as one transaction. See sink.h for what happens where. */
-#include <assert.h>
 #include <inttypes.h>
 #include <stdlib.h>
 #include <string.h>

@@ -1,5 +1,4 @@
 /* sink_sql_rows.c - records as rows, and what comes with them: dead letters, frames, batch, rollup. See sink_sql.h. */
-#include <assert.h>
 #include <inttypes.h>
 #include <string.h>
 

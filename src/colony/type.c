@@ -1,7 +1,6 @@
 #include "colony/type.h"
 
 #include <assert.h>
-#include <stddef.h>
 
 #define SERVICES "/tidemark.agent.v1."
 #define HOUR_US INT64_C(3600000000)

@@ -6,7 +6,6 @@
 #include <string.h>
 
 #include "base/cleanup.h"
-#include "base/text/utf8.h"
 #include "store/statement.h"
 #include "tidemark_sql.h"
 

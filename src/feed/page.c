@@ -1,6 +1,5 @@
 #include "feed/page.h"
 
-#include <inttypes.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -10,7 +9,6 @@
 #include "base/cleanup.h"
 #include "base/text/utf8.h"
 #include "feed/walk.h"
-#include "tidemark_sql.h"
 
 /* ---- the request ---- */
 

@@ -1,9 +1,6 @@
 /* profile.c - what profile samples refer to: frames by number, and the binaries of services. See feed.h. */
 #include <tidemark/feed.h>
 
-#include <stdlib.h>
-#include <string.h>
-
 #include "base/cleanup.h"
 #include "base/text/utf8.h"
 #include "feed/parts.h"

@@ -6,12 +6,10 @@
 
 #include <inttypes.h>
 #include <stdio.h>
-#include <string.h>
 
 #include <tidemark/lease.h>
 
 #include "base/cleanup.h"
-#include "base/text/utf8.h"
 #include "store/statement.h"
 #include "tidemark_sql.h"
 

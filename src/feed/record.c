@@ -3,8 +3,6 @@
 
 #include <assert.h>
 #include <endian.h>
-#include <inttypes.h>
-#include <stdio.h>
 #include <string.h>
 
 #define COLUMN_ROW(column, text, number, type_of)                                                  \

@@ -2,9 +2,7 @@
 #include "feed/record.h"
 
 #include <inttypes.h>
-#include <string.h>
 
-#include "base/cleanup.h"
 #include "base/text/json.h"
 
 /* Keys that stand there twice are written once, with their last value, as a protobuf parser reads them. Maps are small; a larger

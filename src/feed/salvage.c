@@ -5,8 +5,6 @@
  * Numbers behind the last batch that could be saved are given out again: the new store is another session. */
 #include <tidemark/feed.h>
 
-#include <errno.h>
-#include <inttypes.h>
 #include <stdlib.h>
 #include <string.h>
 #include <unistd.h>

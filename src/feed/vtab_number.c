@@ -1,5 +1,4 @@
 /* vtab_number.c - nextval and currval: the store's sequences for whoever speaks SQL. See vtab.h. */
-#include <stdio.h>
 #include <string.h>
 
 #include <tidemark/sequence.h>

@@ -2,7 +2,6 @@
  *
  * SQLite offers the terms of a WHERE that compare a column with a value. Those that help become two letters each in the plan's text,
  * one for what is compared and one for how; their values come later, with the scan, in the same order. */
-#include <limits.h>
 #include <math.h>
 #include <stdio.h>
 #include <string.h>

@@ -2,7 +2,6 @@
  *
  * A record is decoded when its first column is asked for, and once. Values are copied: SQLite may keep them longer than the batch
  * stays in memory. */
-#include <inttypes.h>
 
 #include "base/text/timefmt.h"
 #include "feed/vtab_parts.h"

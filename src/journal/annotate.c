@@ -1,7 +1,6 @@
 /* annotate.c - what people say about checkpoints, afterwards. */
 #include <tidemark/journal.h>
 
-#include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 

@@ -1,6 +1,5 @@
 #include "journal/chain.h"
 
-#include <stdio.h>
 #include <string.h>
 
 #include "base/cleanup.h"

@@ -4,7 +4,6 @@
 
 #include <tidemark/watch.h>
 
-#include "base/cleanup.h"
 #include "store/statement.h"
 #include "tidemark_sql.h"
 

@@ -4,7 +4,6 @@
  * missing. Damage ends the export: a damaged checkpoint is never written. */
 #include <tidemark/journal.h>
 
-#include <inttypes.h>
 #include <string.h>
 
 #include "base/cleanup.h"

@@ -1,7 +1,6 @@
 /* import.c - an export, or the older document, comes in: all or nothing, and a second time nothing. */
 #include <tidemark/journal.h>
 
-#include <inttypes.h>
 #include <stdlib.h>
 #include <string.h>
 

@@ -1,7 +1,6 @@
 #include "journal/import_fields.h"
 
 #include <inttypes.h>
-#include <stdio.h>
 #include <string.h>
 
 #include "base/text/timefmt.h"

@@ -8,7 +8,6 @@
  * sequence_number or sequence; created_at or timestamp; type or checkpoint_type; state, snapshot, snapshot_data or data. An
  * element without a state is its own snapshot, so nothing is lost; one without an id gets one made from its content, so
  * that a second import finds it. */
-#include <ctype.h>
 #include <inttypes.h>
 #include <stdio.h>
 #include <string.h>

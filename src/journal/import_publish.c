@@ -6,7 +6,6 @@
  * not come: they are recorded as gaps.
  *
  * Tasks are worked on by depth, because a fork's numbers and chain go on from its fork point. */
-#include <inttypes.h>
 #include <stdio.h>
 
 #include "base/cleanup.h"

@@ -1,7 +1,5 @@
 /* import_stage.c - records of a file go into the staging tables, in bounded transactions. */
-#include <inttypes.h>
 #include <stdlib.h>
-#include <string.h>
 
 #include <tidemark/sequence.h>
 

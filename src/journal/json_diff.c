@@ -1,6 +1,5 @@
 #include "journal/json_diff.h"
 
-#include <assert.h>
 #include <string.h>
 
 #include "base/cleanup.h"

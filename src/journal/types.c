@@ -1,7 +1,6 @@
 /* types.c - types of checkpoints that users add to the eight. */
 #include <tidemark/journal.h>
 
-#include "base/cleanup.h"
 #include "journal/check.h"
 #include "store/statement.h"
 #include "tidemark_sql.h"

@@ -1,9 +1,7 @@
 /* change_ddl.c - operations on schemas, tables and views as a whole. */
 #include "lake/change_parts.h"
 
-#include <inttypes.h>
 #include <stdio.h>
-#include <stdlib.h>
 #include <string.h>
 
 #include "base/text/utf8.h"

@@ -5,7 +5,6 @@
 #include "lake/change_parts.h"
 
 #include <inttypes.h>
-#include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 

@@ -5,7 +5,6 @@
 #include "lake/change_parts.h"
 
 #include <stdlib.h>
-#include <string.h>
 
 #include "base/cleanup.h"
 #include "store/statement.h"

@@ -1,8 +1,6 @@
 /* commit_files.c - a commit's files: many rows of a kind travel as one JSON array. Deferred, as in commit_rows.c. */
 #include "lake/change_parts.h"
 
-#include <string.h>
-
 #include "base/cleanup.h"
 #include "base/text/json.h"
 #include "store/statement.h"

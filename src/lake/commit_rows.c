@@ -4,7 +4,6 @@
 #include <string.h>
 
 #include "base/cleanup.h"
-#include "base/text/json.h"
 #include "store/statement.h"
 #include "tidemark_lake_sql.h"
 

@@ -1,5 +1,4 @@
 /* Which row, which column: looked for when a source was refused. */
-#include <string.h>
 
 #include "base/cleanup.h"
 #include "lake/data_parts.h"

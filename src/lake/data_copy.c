@@ -1,6 +1,5 @@
 /* Rows become files: COPY into a directory of its own, a look at what was written, sync, and then their names in the table's directory. */
 #include <limits.h>
-#include <stdlib.h>
 #include <string.h>
 
 #include "base/cleanup.h"

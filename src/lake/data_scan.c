@@ -1,5 +1,4 @@
 /* A table's rows as a statement: its files, columns by field id, without what was deleted. */
-#include <stdlib.h>
 #include <string.h>
 
 #include "base/cleanup.h"

@@ -1,5 +1,4 @@
 /* What DuckDB says of the files it has written, in DuckLake's form. */
-#include <inttypes.h>
 #include <stdlib.h>
 #include <string.h>
 

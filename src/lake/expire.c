@@ -1,7 +1,6 @@
 /* expire.c - snapshots go; see expire.h. What they leave behind is swept by expire_rows.c. */
 #include "lake/expire.h"
 
-#include <inttypes.h>
 #include <stdlib.h>
 
 #include "base/cleanup.h"

@@ -2,7 +2,6 @@
  *
  * Delete files go before data files, and files before their tables, which know where they lie. A step is one transaction: it goes through the stages until it has
  * taken a batch of rows away, or files, whose rows go at the transaction's end. */
-#include <inttypes.h>
 
 #include "base/cleanup.h"
 #include "lake/expire_parts.h"

@@ -3,11 +3,9 @@
 
 #include <dirent.h>
 #include <errno.h>
-#include <inttypes.h>
 #include <libgen.h>
 #include <limits.h>
 #include <stdio.h>
-#include <stdlib.h>
 #include <string.h>
 #include <sys/stat.h>
 

@@ -4,7 +4,6 @@
 #include <stdio.h>
 #include <string.h>
 
-#include "base/cleanup.h"
 #include "lake/lake_parts.h"
 #include "store/statement.h"
 #include "tidemark_lake_sql.h"

@@ -1,6 +1,5 @@
 /* history_line.c - a catalog's commits, one behind the other: rules order and linear. See history.h. */
 #include <inttypes.h>
-#include <stdlib.h>
 
 #include "base/cleanup.h"
 #include "base/list.h"

@@ -1,5 +1,4 @@
 /* history_rows.c - rows with a life, added up along a catalog's line: rules immutable and counters. See history.h. */
-#include <assert.h>
 #include <inttypes.h>
 #include <string.h>
 

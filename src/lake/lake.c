@@ -4,8 +4,6 @@
 
 #include <assert.h>
 #include <errno.h>
-#include <inttypes.h>
-#include <limits.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>

@@ -2,7 +2,6 @@
  * between them. */
 #include "lake/mark.h"
 
-#include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 

@@ -4,7 +4,6 @@
 #include <assert.h>
 #include <ctype.h>
 #include <stdio.h>
-#include <string.h>
 
 #include "base/text/utf8.h"
 

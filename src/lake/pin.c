@@ -2,7 +2,6 @@
 #include "lake/catalog.h"
 
 #include <inttypes.h>
-#include <stdio.h>
 #include <string.h>
 
 #include "base/cleanup.h"

@@ -1,7 +1,4 @@
 /* state_file.c - files of a table at a snapshot, pruned by statistics; what differs between two snapshots. */
-#include <inttypes.h>
-#include <stdio.h>
-#include <stdlib.h>
 #include <string.h>
 
 #include "base/buffer.h"

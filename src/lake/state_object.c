@@ -2,7 +2,6 @@
 #include "lake/state_row.h"
 
 #include <assert.h>
-#include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 

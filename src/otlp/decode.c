@@ -1,6 +1,5 @@
 #include "otlp/decode.h"
 
-#include <assert.h>
 #include <stdlib.h>
 #include <string.h>
 

@@ -1,7 +1,6 @@
 /* profiles.c - profiles: a record per sample. A profile is taken whole or not at all, so it is checked before its first record. */
 #include "otlp/decode.h"
 
-#include "base/digest.h"
 #include "feed/record.h"
 
 #include <assert.h>

@@ -1,9 +1,7 @@
 #include "otlp/reader.h"
 
-#include <inttypes.h>
 #include <math.h>
 #include <stddef.h>
-#include <string.h>
 
 #include "base/digest.h"
 

@@ -1,7 +1,5 @@
 #include "otlp/schema.h"
 
-#include <string.h>
-
 #define MESSAGE_TYPE(fields_)                                                                      \
     {                                                                                              \
         .fields = (fields_), .count = sizeof(fields_) / sizeof((fields_)[0])                       \

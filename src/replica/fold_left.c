@@ -4,7 +4,6 @@
 #include <stdio.h>
 #include <string.h>
 
-#include "base/cleanup.h"
 #include "replica/capture.h"
 #include "replica/quarantine.h"
 #include "tidemark_templates.h"

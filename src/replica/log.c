@@ -7,7 +7,6 @@
 #include <string.h>
 
 #include "base/cleanup.h"
-#include "base/digest.h"
 #include "base/list.h"
 #include "base/text/uuid.h"
 #include "replica/again.h"

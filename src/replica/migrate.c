@@ -1,5 +1,4 @@
 /* migrate.c - out of the way of a migration: see node.h, tide_node_unhook. */
-#include "base/cleanup.h"
 #include "replica/capture.h"
 #include "replica/node_parts.h"
 

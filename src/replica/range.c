@@ -1,7 +1,5 @@
 #include "replica/range.h"
 
-#include <inttypes.h>
-#include <stdio.h>
 #include <string.h>
 
 #include "base/cleanup.h"

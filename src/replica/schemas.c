@@ -1,7 +1,6 @@
 #include "replica/schemas.h"
 
 #include <stdio.h>
-#include <stdlib.h>
 #include <string.h>
 #include <strings.h>
 

@@ -1,9 +1,7 @@
 /* snapshot_decode.c - records of a snapshot, which somebody else may have written: see snapshot_record.h. */
-#include <inttypes.h>
 #include <stdlib.h>
 #include <string.h>
 
-#include "base/cleanup.h"
 #include "base/list.h"
 #include "replica/snapshot_decode.h"
 

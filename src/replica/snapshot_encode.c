@@ -1,5 +1,4 @@
 /* snapshot_encode.c - records of a snapshot as bytes: see snapshot_record.h; snapshot_decode.c reads them. */
-#include <string.h>
 
 #include "replica/snapshot_record.h"
 

@@ -1,8 +1,6 @@
 /* snapshot_list.c - which snapshots a node has, and which of them still serve: see snapshot.h. */
 #include <dirent.h>
 #include <errno.h>
-#include <fcntl.h>
-#include <inttypes.h>
 #include <limits.h>
 #include <stdio.h>
 #include <stdlib.h>

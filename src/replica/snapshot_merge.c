@@ -1,7 +1,5 @@
 /* snapshot_merge.c - one row of a snapshot meets the row that is here: see snapshot.h. */
-#include <inttypes.h>
 #include <stdlib.h>
-#include <string.h>
 
 #include "base/cleanup.h"
 #include "replica/conflict.h"

@@ -2,14 +2,12 @@
 #include <dirent.h>
 #include <errno.h>
 #include <fcntl.h>
-#include <inttypes.h>
 #include <stdio.h>
 #include <string.h>
 #include <sys/file.h>
 #include <sys/stat.h>
 #include <unistd.h>
 
-#include "base/cleanup.h"
 #include "replica/snapshot_parts.h"
 
 tide_status tide_snapshot_tell(const tide_snapshot_watch *watch, const char *what, int64_t done,

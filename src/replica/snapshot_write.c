@@ -1,6 +1,4 @@
 /* snapshot_write.c - a node's file becomes records: see snapshot_record.h. Reads a private copy, so nobody waits for it. */
-#include <inttypes.h>
-#include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 

@@ -1,6 +1,5 @@
 #include "replica/table.h"
 
-#include <ctype.h>
 #include <stdlib.h>
 #include <string.h>
 #include <strings.h>

@@ -5,7 +5,6 @@
 #include <poll.h>
 #include <signal.h>
 #include <stdlib.h>
-#include <string.h>
 #include <sys/pidfd.h>
 #include <sys/wait.h>
 #include <time.h>

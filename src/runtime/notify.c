@@ -1,7 +1,6 @@
 #include "runtime/notify.h"
 
 #include <errno.h>
-#include <fcntl.h>
 #include <inttypes.h>
 #include <stddef.h>
 #include <stdio.h>

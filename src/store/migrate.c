@@ -2,8 +2,6 @@
 #include "store/migration.h"
 
 #include <inttypes.h>
-#include <stdio.h>
-#include <string.h>
 
 #include "base/cleanup.h"
 #include "base/digest.h"

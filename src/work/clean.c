@@ -1,7 +1,6 @@
 /* clean.c - retention: ended items go after a while; their checkpoints stay. */
 #include <tidemark/work.h>
 
-#include "base/cleanup.h"
 #include "store/statement.h"
 #include "tidemark_sql.h"
 #include "work/clean.h"

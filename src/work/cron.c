@@ -2,7 +2,6 @@
 
 #include <assert.h>
 #include <stddef.h>
-#include <string.h>
 
 #include <tidemark/view.h>
 

@@ -6,7 +6,6 @@
  * Circles can only lie within the batch: what is there already depends on nothing that is new. */
 #include "work/add.h"
 
-#include <assert.h>
 #include <stdlib.h>
 #include <string.h>
 

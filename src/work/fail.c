@@ -1,8 +1,6 @@
 /* fail.c - the other ends: failed, cancelled, deleted; and the new beginning: retry. */
 #include <tidemark/work.h>
 
-#include <inttypes.h>
-#include <stdlib.h>
 #include <string.h>
 
 #include "base/cleanup.h"

@@ -12,7 +12,6 @@
 
 #include "base/cleanup.h"
 #include "base/text/json_scan.h"
-#include "tidemark_sql.h"
 #include "work/resume.h"
 
 enum { NAME_SIZE = TIDE_WORK_ID_MAX + sizeof "task/" };

@@ -1,7 +1,6 @@
 #include "work/resume.h"
 
 #include <stdlib.h>
-#include <string.h>
 
 #include "base/cleanup.h"
 #include "base/list.h"

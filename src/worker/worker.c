@@ -2,10 +2,8 @@
 #include "worker/worker.h"
 
 #include <assert.h>
-#include <errno.h>
 #include <poll.h>
 #include <stdlib.h>
-#include <string.h>
 #include <sys/eventfd.h>
 #include <unistd.h>
 

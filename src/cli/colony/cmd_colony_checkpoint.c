@@ -1,5 +1,4 @@
 /* cmd_colony_checkpoint.c - tidemark colony checkpoint ls|show|reset|set, and audit. */
-#include <stdlib.h>
 #include <string.h>
 
 #include "base/cleanup.h"

@@ -24,9 +24,7 @@
 #include <sys/stat.h>
 #include <unistd.h>
 
-#include "base/buffer.h"
 #include "base/cleanup.h"
-#include "base/file.h"
 #include "base/list.h"
 #include "cli/lake/cmd_lake.h"
 #include "colony/export.h"

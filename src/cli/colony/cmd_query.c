@@ -1,5 +1,4 @@
 /* cmd_query.c - tidemark query SQL: one statement over the rows that a colony has collected. */
-#include <inttypes.h>
 #include <stdlib.h>
 
 #include "base/cleanup.h"

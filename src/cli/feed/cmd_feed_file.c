@@ -6,7 +6,6 @@
 
 #include <inttypes.h>
 #include <string.h>
-#include <unistd.h>
 
 #include <tidemark/watch.h>
 

@@ -2,7 +2,6 @@
 
 #include <stdarg.h>
 #include <stdio.h>
-#include <string.h>
 
 static const char SCHEMA_IS_OURS[] = "the schema belongs to Tidemark: it is not changed from here";
 

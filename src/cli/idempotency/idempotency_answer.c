@@ -1,7 +1,6 @@
 #include "cli/idempotency/idempotency_answer.h"
 
 #include <openssl/evp.h>
-#include <string.h>
 
 #include <tidemark/idempotency.h>
 

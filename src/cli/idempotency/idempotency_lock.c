@@ -1,8 +1,6 @@
 #include "cli/idempotency/idempotency_lock.h"
 
-#include <string.h>
 #include <sys/eventfd.h>
-#include <time.h>
 #include <unistd.h>
 
 #include "base/cond_wait.h"

@@ -1,5 +1,4 @@
 /* cmd_lake_diff.c - tidemark lake diff: what differs between two snapshots. */
-#include <inttypes.h>
 #include <stdlib.h>
 #include <string.h>
 

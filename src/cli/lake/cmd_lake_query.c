@@ -1,5 +1,4 @@
 /* cmd_lake_query.c - tidemark lake query SQL: one statement over tables of catalogs, now or as they were. */
-#include <stdlib.h>
 
 #include "base/cleanup.h"
 #include "cli/frame/input.h"

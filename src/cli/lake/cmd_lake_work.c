@@ -1,9 +1,6 @@
 /* cmd_lake_work.c - a change of one catalog: files written under a pin, one commit, and its answer. */
 #include <inttypes.h>
-#include <stdlib.h>
-#include <string.h>
 
-#include "base/cleanup.h"
 #include "cli/lake/cmd_lake.h"
 
 tide_lake_commit_options tide_cli_lake_options(const tide_cli *cli, tide_view hash)

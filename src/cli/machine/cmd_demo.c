@@ -1,7 +1,6 @@
 /* cmd_demo.c - tidemark demo: break something in `tidemark up --demo`, and see who takes part. */
 #include <assert.h>
 #include <stdio.h>
-#include <string.h>
 
 #include "base/cleanup.h"
 #include "cli/colony/colony_store.h"

@@ -1,7 +1,6 @@
 /* cmd_doctor.c - tidemark doctor: is this machine, and this store, fit to keep a promise? */
 #include <inttypes.h>
 #include <stdarg.h>
-#include <stdlib.h>
 #include <string.h>
 
 #include "base/cleanup.h"

@@ -3,7 +3,6 @@
  * A thread takes snapshots, so that a slow service does not hold up the keys; the main thread shows the newest one. */
 #include <errno.h>
 #include <pthread.h>
-#include <stdlib.h>
 #include <string.h>
 #include <sys/eventfd.h>
 #include <unistd.h>

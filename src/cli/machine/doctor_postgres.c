@@ -1,7 +1,6 @@
 /* doctor_postgres.c - a PostgreSQL server: will it keep what it acknowledges?
  *
  * Speaks to the server itself, not through a store: there may be none yet, or a broken one. */
-#include <stdlib.h>
 #include <string.h>
 
 #include "base/cleanup.h"

@@ -1,7 +1,4 @@
 /* cmd_replica_look.c - tidemark replica status|digest|conflicts. */
-#include <stdio.h>
-#include <stdlib.h>
-#include <string.h>
 
 #include "base/cleanup.h"
 #include "base/digest.h"

@@ -1,7 +1,6 @@
 /* cmd_replica_migrate.c - tidemark replica migrate DB -- COMMAND: a migration that capture does not stand in the way of. */
 #include <signal.h>
 #include <stdio.h>
-#include <stdlib.h>
 #include <unistd.h>
 
 #include "base/cleanup.h"

@@ -1,7 +1,5 @@
 /* cmd_replica_snapshot.c - tidemark replica snapshot create|restore|ls|verify. */
 #include <signal.h>
-#include <stdio.h>
-#include <string.h>
 #include <unistd.h>
 
 #include "base/cleanup.h"

@@ -1,8 +1,6 @@
 /* cmd_replica_sync.c - tidemark replica sync|serve|run. */
 #include <signal.h>
 #include <stdio.h>
-#include <stdlib.h>
-#include <unistd.h>
 
 #include "base/cleanup.h"
 #include "cli/frame/listener_options.h"

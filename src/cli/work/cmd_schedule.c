@@ -1,8 +1,6 @@
 /* cmd_schedule.c - tidemark schedule add|ls|pause|resume|delete. */
 #include "cli/frame/cli.h"
 
-#include <inttypes.h>
-
 #include <tidemark/work.h>
 
 #include "base/cleanup.h"

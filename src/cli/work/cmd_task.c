@@ -2,7 +2,6 @@
 #include "cli/frame/cli.h"
 
 #include <inttypes.h>
-#include <stdio.h>
 
 #include <tidemark/work.h>
 

@@ -2,7 +2,6 @@
 #include "cli/work/cmd_work.h"
 
 #include <inttypes.h>
-#include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 

@@ -1,9 +1,7 @@
 #include "cli/work/work_messages.h"
 
 #include <errno.h>
-#include <inttypes.h>
 #include <poll.h>
-#include <pthread.h>
 #include <string.h>
 #include <sys/socket.h>
 #include <unistd.h>

@@ -1,5 +1,4 @@
 /* call_feed.c - the body of a request: gathered, taken apart into messages, unpacked, and handed to the method. */
-#include <assert.h>
 #include <stdlib.h>
 #include <string.h>
 

@@ -1,5 +1,4 @@
 /* call_open.c - from the headers of a request to a call: route, form, credentials, deadline. */
-#include <assert.h>
 #include <stdlib.h>
 #include <string.h>
 #include <strings.h>

@@ -5,7 +5,6 @@
 #include <string.h>
 
 #include "base/buffer.h"
-#include "base/cleanup.h"
 #include "net/codec/protobuf_wire.h"
 
 #include "grpc_health_v1_health.pb-c.h"

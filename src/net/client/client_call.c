@@ -1,6 +1,4 @@
 /* client_call.c - whole calls, tried again where that is safe: see client.h. */
-#include <stdio.h>
-#include <string.h>
 
 #include "base/cleanup.h"
 #include "base/cond_wait.h"

@@ -1,7 +1,6 @@
 /* client_request.c - what a request looks like on the wire: see client_parts.h. */
 #include <inttypes.h>
 #include <stdio.h>
-#include <stdlib.h>
 #include <string.h>
 
 #include "base/cleanup.h"

@@ -1,7 +1,5 @@
 /* client_stream.c - what callers do with a transfer: begin, send, next, end; see client_parts.h. */
-#include <stdio.h>
 #include <stdlib.h>
-#include <string.h>
 
 #include "base/cleanup.h"
 #include "net/client/client_internal.h"

@@ -1,6 +1,5 @@
 #include "net/codec/json_field.h"
 
-#include <stdint.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>

@@ -12,7 +12,6 @@
  * request may have. */
 #include "net/http/h2.h"
 
-#include <assert.h>
 #include <stdlib.h>
 #include <string.h>
 

@@ -1,5 +1,4 @@
 /* h2_answer.c - HTTP/2 for calls: answers, time, and the end of a connection. */
-#include <assert.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>

@@ -5,8 +5,6 @@
 #include <string.h>
 #include <strings.h>
 
-#include "base/buffer.h"
-#include "base/cleanup.h"
 #include "base/list.h"
 #include "net/codec/base64.h"
 

@@ -1,5 +1,4 @@
 /* link.c - a connection: socket and TLS on one side, a protocol core on the other. */
-#include <assert.h>
 #include <event2/buffer.h>
 #include <event2/bufferevent_ssl.h>
 #include <netinet/in.h>

@@ -3,7 +3,6 @@
 #include <assert.h>
 #include <pthread.h>
 #include <stdlib.h>
-#include <string.h>
 
 #include "base/thread.h"
 #include "net/call/call_core.h"

@@ -2,7 +2,6 @@
 
 #include <stdlib.h>
 
-#include "base/cleanup.h"
 #include "services/agent/collector.h"
 
 #define NEWS_US INT64_C(1000000)    /* between looks for new commits */

@@ -4,7 +4,6 @@
  * fields of its response take the numbers. One function answers them all, and again when a call that waits is looked at. */
 #include <assert.h>
 #include <stdlib.h>
-#include <string.h>
 
 #include <tidemark/identity.h>
 

@@ -10,7 +10,6 @@
 
 #include <tidemark/watch.h>
 
-#include "base/cleanup.h"
 #include "base/thread.h"
 
 #define LOOK_US INT64_C(1000000) /* a hint may get lost */

@@ -1,7 +1,6 @@
 #include "services/api/rpc.h"
 
 #include <inttypes.h>
-#include <string.h>
 
 #define DURATION_MAX_MS (INT64_C(86400000) * 36500) /* a hundred years */
 

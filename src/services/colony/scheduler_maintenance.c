@@ -5,7 +5,6 @@
 
 #include <tidemark/watch.h>
 
-#include "base/cleanup.h"
 #include "services/colony/scheduler_internal.h"
 
 #define RETRY_US INT64_C(1000000)

@@ -1,6 +1,5 @@
 /* scheduler_turn.c - one turn of one agent, or of one gap: see scheduler_internal.h. */
 #include <stdio.h>
-#include <stdlib.h>
 #include <string.h>
 
 #include "base/cleanup.h"

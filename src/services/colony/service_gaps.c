@@ -1,6 +1,5 @@
 /* service_gaps.c - gaps, one by one and as incidents; see service.h. */
 #include <inttypes.h>
-#include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 

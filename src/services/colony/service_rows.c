@@ -1,5 +1,4 @@
 /* service_rows.c - proof, and the rows themselves: see service.h. */
-#include "base/cleanup.h"
 #include "colony/audit.h"
 #include "colony/export.h"
 #include "services/api/cells.h"

@@ -3,7 +3,6 @@
 #include <pthread.h>
 #include <stdlib.h>
 
-#include "base/cleanup.h"
 #include "base/thread.h"
 
 typedef struct job {

@@ -2,10 +2,7 @@
 
 #include <inttypes.h>
 #include <stdio.h>
-#include <stdlib.h>
-#include <string.h>
 
-#include "base/cleanup.h"
 #include "lake/mark.h"
 #include "net/codec/status_details.h"
 

@@ -1,5 +1,4 @@
 /* service_change.c - operations of a request, carried out as one snapshot. */
-#include <inttypes.h>
 #include <string.h>
 
 #include "base/cleanup.h"

@@ -2,10 +2,8 @@
 #include <inttypes.h>
 #include <stdio.h>
 #include <stdlib.h>
-#include <string.h>
 #include <strings.h>
 
-#include "base/cleanup.h"
 #include "lake/mark.h"
 #include "services/api/messages.h"
 #include "services/lake/service.h"

@@ -1,5 +1,4 @@
 /* service_keep.c - housekeeping: Expire, Cleanup, Compact, Verify. */
-#include <inttypes.h>
 
 #include "base/cleanup.h"
 #include "lake/compact.h"

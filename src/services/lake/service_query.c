@@ -1,8 +1,6 @@
 /* service_query.c - one statement over tables of catalogs, now or as they were: as `tidemark lake query`, in a DuckDB that sees them and nothing else. */
-#include <stdlib.h>
 #include <string.h>
 
-#include "base/cleanup.h"
 #include "services/api/cells.h"
 #include "services/lake/service.h"
 

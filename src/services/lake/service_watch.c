@@ -1,7 +1,6 @@
 /* service_watch.c - snapshots of a catalog, those that are there and those that come: ListSnapshots, which may wait, and Watch. */
 #include <stdio.h>
 #include <stdlib.h>
-#include <string.h>
 
 #include "base/cleanup.h"
 #include "net/codec/protobuf_wire.h"

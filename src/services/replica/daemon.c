@@ -1,8 +1,6 @@
 #include "services/replica/daemon.h"
 
-#include <inttypes.h>
 #include <stdatomic.h>
-#include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 

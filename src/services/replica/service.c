@@ -1,7 +1,5 @@
 #include "services/replica/service.h"
 
-#include <string.h>
-
 #include "base/cleanup.h"
 #include "remote/replica_messages.h"
 #include "services/api/rpc.h"

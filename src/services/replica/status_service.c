@@ -4,7 +4,6 @@
 #include <string.h>
 
 #include "base/cleanup.h"
-#include "base/digest.h"
 #include "base/text/utf8.h"
 #include "base/text/uuid.h"
 #include "replica/peer.h"

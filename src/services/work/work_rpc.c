@@ -1,6 +1,5 @@
 /* work_rpc.c - the methods of WorkService that change items: add, claim, and everything under a lease. */
 #include <stdlib.h>
-#include <string.h>
 
 #include <tidemark/watch.h>
 

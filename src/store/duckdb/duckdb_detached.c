@@ -4,12 +4,9 @@
  * then): repeat('x', 4000000000) goes on for minutes. So the question runs on a thread of its own, and who asked waits no longer than
  * its time and a little more, in which it can still be interrupted. What does not end then is left: it hands over nothing any more, and its
  * database is not taken from under it. */
-#include <errno.h>
 #include <stdlib.h>
 #include <string.h>
-#include <time.h>
 
-#include "base/cleanup.h"
 #include "base/cond_wait.h"
 #include "base/thread.h"
 #include "store/duckdb/duckdb_internal.h"

@@ -7,8 +7,6 @@
 #include <string.h>
 #include <unistd.h>
 
-#include "base/cleanup.h"
-
 /* One library per process: two of them would each believe to be alone with a file. */
 static pthread_mutex_t load_lock = PTHREAD_MUTEX_INITIALIZER;
 static tide_duckdb_api loaded_api;

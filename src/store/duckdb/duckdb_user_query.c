@@ -1,7 +1,5 @@
 /* A user's question: bounded in rows, bytes and time, and unable to change anything. */
-#include <errno.h>
 #include <stdlib.h>
-#include <time.h>
 
 #include "base/cleanup.h"
 #include "base/cond_wait.h"

@@ -1,8 +1,5 @@
 #include "store/sqlite/sqlite_group.h"
 
-#include <stdlib.h>
-#include <string.h>
-
 #include "base/cleanup.h"
 #include "store/identity_marker.h"
 #include "store/statement.h"

@@ -1,6 +1,5 @@
 /* sqlite_look.c - somebody's own SQL on SQLite. See look.h. */
 #include <inttypes.h>
-#include <stdio.h>
 #include <string.h>
 
 #include "base/cleanup.h"

@@ -7,18 +7,14 @@
 #include <assert.h>
 #include <errno.h>
 #include <fcntl.h>
-#include <inttypes.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
-#include <sys/stat.h>
 #include <unistd.h>
 
-#include "base/cleanup.h"
 #include "base/cond_wait.h"
 #include "store/sqlite/sqlite_engine.h"
 #include "store/sqlite/sqlite_file.h"
-#include "tidemark_sql.h"
 
 /* ---- opening ---- */
 

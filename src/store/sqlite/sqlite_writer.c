@@ -6,7 +6,6 @@
 #include <semaphore.h>
 #include <stdatomic.h>
 #include <stdlib.h>
-#include <string.h>
 
 #include "base/cond_wait.h"
 #include "base/thread.h"
