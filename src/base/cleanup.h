@@ -16,6 +16,8 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include <tidemark/status.h>
+
 #define TIDE_CLEANUP(function) __attribute__((cleanup(function)))
 
 /* The value of a pointer variable, which becomes NULL: ownership leaves the scope. */
@@ -25,6 +27,20 @@
         (variable) = NULL;                                                                         \
         tide_taken_;                                                                               \
     })
+
+/* A loop over what steps: TIDE_OK gives an element, TIDE_NONE is the end, and a failure is returned
+ * from the function, as TIDE_TRY does.
+ *
+ *     TIDE_EACH(tide_query_step(query, err))
+ *         count += tide_query_col_i64(query); */
+#define TIDE_EACH_NAME_(line) tide_step_##line
+#define TIDE_EACH_(step, name)                                                                     \
+    for (tide_status name; (name = (step)) != TIDE_NONE;)                                          \
+        if (name < TIDE_OK)                                                                        \
+            return name;                                                                           \
+        else
+#define TIDE_EACH_AT_(step, line) TIDE_EACH_(step, TIDE_EACH_NAME_(line))
+#define TIDE_EACH(step) TIDE_EACH_AT_(step, __LINE__)
 
 /* For memory from malloc and its relatives. Takes any `T **`; copied bytewise because T is
  * unknown. */

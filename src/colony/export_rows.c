@@ -369,10 +369,8 @@ tide_status tide_export_look(tide_export_writer *writer, tide_export_range *rang
     TIDE_CLEANUP(tide_duck_query_endp) tide_duck_query *query = NULL;
     TIDE_TRY(tide_duck_query_begin(&query, p.duck, TIDE_DUCKDB_SQL_PARQUET_NUMBERS, err));
     tide_duck_bind_text(query, "path", path);
-    tide_status status;
-    while ((status = tide_duck_query_step(query, err)) == TIDE_OK)
+    TIDE_EACH(tide_duck_query_step(query, err))
         note_number(&p, tide_duck_col_i64(query));
-    TIDE_TRY(status);
     note_missing(&p, p.next, range->last_seq);
     range->rows = p.rows;
     range->bytes = file.st_size;

@@ -128,10 +128,9 @@ static tide_status list_agents(tide_tx *tx, turn *t, int64_t now_us, tide_error 
     TIDE_CLEANUP(tide_query_endp) tide_query *query = NULL;
     TIDE_TRY(tide_query_start(&query, tx, TIDE_SQL_AGENT_LIST, err,
                               tide_bind_bool("with_removed", true)));
-    tide_status status = TIDE_OK;
-    while ((status = tide_query_step(query, err)) == TIDE_OK)
+    TIDE_EACH(tide_query_step(query, err))
         TIDE_TRY(add_seat(t, query, now_us, err));
-    return status < TIDE_OK ? status : TIDE_OK;
+    return TIDE_OK;
 }
 
 static int compare_name(const void *name, const void *item)
@@ -197,8 +196,7 @@ static tide_status renew_held(tide_tx *tx, turn *t, int64_t now_us, tide_error *
     TIDE_TRY(tide_query_start(
         &query, tx, TIDE_SQL_AGENT_RENEW, err, tide_bind_view("held", tide_buffer_view(&list)),
         tide_bind_time("now", now_us), tide_bind_time("expires", now_us + holding->lease_us)));
-    tide_status status = TIDE_OK;
-    while ((status = tide_query_step(query, err)) == TIDE_OK) {
+    TIDE_EACH(tide_query_step(query, err)) {
         const tide_view name = tide_query_col_text(query);
         char agent_id[TIDE_AGENT_ID_MAX + 1];
         const size_t prefix = strlen("colony/agent/");
@@ -212,7 +210,7 @@ static tide_status renew_held(tide_tx *tx, turn *t, int64_t now_us, tide_error *
         s->agent.token = token_of(holding, agent_id);
         t->held_count++;
     }
-    return status < TIDE_OK ? status : TIDE_OK;
+    return TIDE_OK;
 }
 
 /* ---- giving up and taking ---- */

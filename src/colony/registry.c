@@ -277,10 +277,9 @@ static tide_status gather(tide_tx *tx, void *arg, tide_error *err)
     TIDE_TRY(tide_query_start(
         &query, tx, TIDE_SQL_AGENT_LIST, err, tide_bind_bool("with_removed", list->with_removed),
         TIDE_BIND_IF(list->agent_id, tide_bind_text("agent_id", list->agent_id))));
-    tide_status status = TIDE_OK;
-    while ((status = tide_query_step(query, err)) == TIDE_OK)
+    TIDE_EACH(tide_query_step(query, err))
         TIDE_TRY(append_agent(list, query, now_us, lease_now_us, err));
-    return status < TIDE_OK ? status : TIDE_OK;
+    return TIDE_OK;
 }
 
 tide_status tide_registry_list(tide_store *store, bool with_removed, tide_agent_fn *fn, void *arg,

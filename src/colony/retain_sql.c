@@ -86,15 +86,14 @@ static tide_status find_batches(tide_tx *tx, const tide_colony_type *type, int64
     TIDE_TRY(
         tide_query_start(&query, tx, TIDE_SQL_BATCH_OLD, err, tide_bind_text("target", type->table),
                          tide_bind_time("before", before_us), tide_bind_i64("limit", BATCH_MAX)));
-    tide_status status = TIDE_OK;
-    while ((status = tide_query_step(query, err)) == TIDE_OK) {
+    TIDE_EACH(tide_query_step(query, err)) {
         batch *b = &out[(*count)++];
         b->id = tide_query_col_i64(query);
         b->source_id = tide_query_col_i64(query);
         b->first = tide_query_col_i64(query);
         b->last = tide_query_col_i64(query);
     }
-    return status < TIDE_OK ? status : TIDE_OK;
+    return TIDE_OK;
 }
 
 static tide_status expire_batch(tide_tx *tx, const tide_colony_type *type, const batch *b,
@@ -142,13 +141,11 @@ static tide_status expire_dead(tide_tx *tx, turn *t, tide_error *err)
     TIDE_TRY(tide_query_start(&query, tx, TIDE_SQL_DEAD_LETTER_OLD, err,
                               tide_bind_time("before", t->now_us - DEAD_KEEP_US),
                               tide_bind_i64("limit", DEAD_MAX)));
-    tide_status status = TIDE_OK;
-    while ((status = tide_query_step(query, err)) == TIDE_OK) {
+    TIDE_EACH(tide_query_step(query, err)) {
         found[count].id = tide_query_col_i64(query);
         found[count].source_id = tide_query_col_i64(query);
         found[count++].seq = tide_query_col_i64(query);
     }
-    TIDE_TRY(status);
     for (int i = 0; i < count; i++) {
         TIDE_TRY(drop(tx, TIDE_SQL_DEAD_LETTER_DROP, found[i].id, err));
         if (found[i].seq > 0)
@@ -189,10 +186,8 @@ static tide_status fold_gaps(tide_tx *tx, turn *t, tide_error *err)
     TIDE_TRY(tide_query_start(&query, tx, TIDE_SQL_GAP_ENDED, err,
                               tide_bind_time("before", t->now_us - t->gap_keep_us),
                               tide_bind_i64("limit", GAP_MAX)));
-    tide_status status = TIDE_OK;
-    while ((status = tide_query_step(query, err)) == TIDE_OK)
+    TIDE_EACH(tide_query_step(query, err))
         read_ended(&found[count++], query);
-    TIDE_TRY(status);
     for (int i = 0; i < count; i++) {
         TIDE_TRY(add_to_source(tx, found[i].source_id, &found[i].folded, err));
         TIDE_TRY(drop(tx, TIDE_SQL_GAP_DROP, found[i].id, err));

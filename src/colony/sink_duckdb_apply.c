@@ -293,14 +293,13 @@ static tide_status read_known(applying *a, int64_t source_id, int64_t (**known)[
     tide_duck_bind_i64(query, "source_id", source_id);
     tide_duck_bind_i64(query, "first", first);
     tide_duck_bind_i64(query, "last", last);
-    tide_status status;
-    while ((status = tide_duck_query_step(query, err)) == TIDE_OK) {
+    TIDE_EACH(tide_duck_query_step(query, err)) {
         TIDE_TRY(tide_list_room(known, *count, sizeof **known, TIDE_LIST_MAX, err));
         (*known)[*count][0] = tide_duck_col_i64(query);
         (*known)[*count][1] = tide_duck_col_i64(query);
         (*count)++;
     }
-    return status < TIDE_OK ? status : TIDE_OK;
+    return TIDE_OK;
 }
 
 static tide_status check_gaps(applying *a, tide_error *err)

@@ -16,8 +16,7 @@ static tide_status list_positions(tide_duck *duck, const char *agent_id, const c
     tide_duck_bind_text(query, "agent_id", agent_id);
     tide_duck_bind_text(query, "data_type", data_type);
     tide_duck_bind_i64(query, "with_closed", with_closed ? 1 : 0);
-    tide_status status;
-    while ((status = tide_duck_query_step(query, err)) == TIDE_OK) {
+    TIDE_EACH(tide_duck_query_step(query, err)) {
         TIDE_CLEANUP(tide_position_done) tide_position position = {0};
         TIDE_TRY(tide_duck_read_state(query, &position, err));
         tide_gap_sums sums = {.open = tide_duck_col_i64(query)};
@@ -26,7 +25,7 @@ static tide_status list_positions(tide_duck *duck, const char *agent_id, const c
         sums.recovered = tide_duck_col_i64(query);
         TIDE_TRY(fn(arg, &position, &sums, err));
     }
-    return status < TIDE_OK ? status : TIDE_OK;
+    return TIDE_OK;
 }
 
 tide_status tide_duck_sink_positions(tide_sink *base, const char *agent_id, const char *data_type,
@@ -76,13 +75,12 @@ tide_status tide_duck_sink_gaps(tide_sink *base, const tide_gap_filter *filter, 
     tide_duck_bind_i64(query, "first_seq", filter->first_seq);
     tide_duck_bind_i64(query, "last_seq", filter->last_seq);
     tide_duck_bind_i64(query, "limit", limit_of(filter));
-    tide_status status;
-    while ((status = tide_duck_query_step(query, err)) == TIDE_OK) {
+    TIDE_EACH(tide_duck_query_step(query, err)) {
         tide_gap gap;
         TIDE_TRY(tide_duck_read_gap(query, &gap, err));
         TIDE_TRY(fn(arg, &gap, err));
     }
-    return status < TIDE_OK ? status : TIDE_OK;
+    return TIDE_OK;
 }
 
 tide_status tide_duck_sink_gap(tide_sink *base, int64_t id, tide_gap *out, tide_error *err)

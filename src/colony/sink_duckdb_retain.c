@@ -63,13 +63,11 @@ static tide_status put_folds(tide_duck_sink *sink, tide_duck_query *query,
 {
     TIDE_CLEANUP(tide_duck_append_dropp) tide_duck_appender *out = NULL;
     TIDE_TRY(tide_duck_append_begin(&out, sink->writer, "source_folds", err));
-    tide_status status;
-    while ((status = tide_duck_query_step(query, err)) == TIDE_OK) {
+    TIDE_EACH(tide_duck_query_step(query, err)) {
         fold f = {.source_id = tide_duck_col_i64(query)};
         read(query, &f, sum);
         put_fold(out, &f);
     }
-    TIDE_TRY(status);
     return tide_duck_append_end(&out, err);
 }
 

@@ -121,8 +121,7 @@ static tide_status read_page(tide_tx *tx, void *arg, tide_error *err)
     tide_query_bind_text(query, "after_type", p->after_type);
     tide_query_bind_i64(query, "after_source", p->after_source);
     tide_query_bind_i64(query, "limit", PAGE);
-    tide_status status = TIDE_OK;
-    while ((status = tide_query_step(query, err)) == TIDE_OK) {
+    TIDE_EACH(tide_query_step(query, err)) {
         TIDE_TRY(tide_sink_sql_read_position(&p->positions[p->count], query, err));
         tide_gap_sums *sums = &p->sums[p->count++];
         sums->open = tide_query_col_i64(query);
@@ -130,7 +129,7 @@ static tide_status read_page(tide_tx *tx, void *arg, tide_error *err)
         sums->permanent = tide_query_col_i64(query);
         sums->recovered = tide_query_col_i64(query);
     }
-    return status < TIDE_OK ? status : TIDE_OK;
+    return TIDE_OK;
 }
 
 static tide_status tell_page(page *p, tide_sink *sink, tide_position_fn *fn, void *arg,

@@ -228,10 +228,9 @@ static tide_status gather(tide_tx *tx, void *arg, tide_error *err)
     TIDE_TRY(
         tide_query_begin(&query, tx, is_of_one ? TIDE_SQL_GAP_LIST_OF : TIDE_SQL_GAP_LIST, err));
     bind_filter(query, filter, list->limit);
-    tide_status status = TIDE_OK;
-    while ((status = tide_query_step(query, err)) == TIDE_OK)
+    TIDE_EACH(tide_query_step(query, err))
         TIDE_TRY(append_gap(list, query, err));
-    return status < TIDE_OK ? status : TIDE_OK;
+    return TIDE_OK;
 }
 
 tide_status tide_sink_sql_gaps(tide_sink *sink, const tide_gap_filter *filter, tide_gap_fn *fn,

@@ -132,15 +132,14 @@ static tide_status read_page(tide_tx *tx, void *arg, tide_error *err)
     TIDE_CLEANUP(tide_query_endp) tide_query *query = NULL;
     TIDE_TRY(tide_query_start(&query, tx, TIDE_SQL_SEQUENCE_LIST, err,
                               tide_bind_text("after", p->after), tide_bind_i64("limit", PAGE)));
-    tide_status status = TIDE_OK;
-    while ((status = tide_query_step(query, err)) == TIDE_OK) {
+    TIDE_EACH(tide_query_step(query, err)) {
         tide_sequence *row = &p->rows[p->count++];
         const tide_view name = tide_query_col_text(query);
         (void)snprintf(row->name, sizeof row->name, "%.*s", (int)name.len, name.ptr);
         row->last = tide_query_col_i64(query);
         row->last_at_us = tide_query_col_time(query);
     }
-    return status < TIDE_OK ? status : TIDE_OK;
+    return TIDE_OK;
 }
 
 tide_status tide_sequence_list(tide_store *store, tide_sequence_fn *fn, void *arg, tide_error *err)

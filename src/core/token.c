@@ -276,10 +276,9 @@ static tide_status read_page(tide_tx *tx, void *arg, tide_error *err)
         &query, tx, TIDE_SQL_TOKEN_LIST, err, tide_bind_text("after_name", p->after.token.name),
         tide_bind_blob("after_digest", tide_view_bytes(p->after.digest, sizeof p->after.digest)),
         tide_bind_bool("all", p->has_revoked), tide_bind_i64("limit", PAGE)));
-    tide_status status = TIDE_OK;
-    while ((status = tide_query_step(query, err)) == TIDE_OK)
+    TIDE_EACH(tide_query_step(query, err))
         TIDE_TRY(read_row(&p->rows[p->count++], query, err));
-    return status < TIDE_OK ? status : TIDE_OK;
+    return TIDE_OK;
 }
 
 tide_status tide_token_list(tide_store *store, bool has_revoked, tide_token_fn *fn, void *arg,

@@ -48,15 +48,14 @@ static tide_status add_present(const tide_page *page, tide_tx *tx, tide_error *e
 
 static tide_status read_epochs(tide_query *query, tide_feed_epoch *out, int *count, tide_error *err)
 {
-    tide_status status = TIDE_OK;
-    while ((status = tide_query_step(query, err)) == TIDE_OK) {
+    TIDE_EACH(tide_query_step(query, err)) {
         tide_feed_epoch *to = &out[(*count)++];
         to->epoch = tide_query_col_i64(query);
         to->first_seq = tide_query_col_i64(query);
         copy(to->epoch_id, sizeof to->epoch_id, tide_query_col_text(query));
         copy(to->reason, sizeof to->reason, tide_query_col_text(query));
     }
-    return status < TIDE_OK ? status : TIDE_OK;
+    return TIDE_OK;
 }
 
 static tide_status add_written(const tide_page *page, tide_tx *tx, tide_error *err)

@@ -64,8 +64,7 @@ static tide_status find_highest(tide_tx *tx, const tide_stream_state *state, int
     *highest = state->head_seq;
     TIDE_CLEANUP(tide_query_endp) tide_query *query = NULL;
     TIDE_TRY(tide_feed_walk_begin(&query, tx, state->id, state->head_seq, err));
-    tide_status status = TIDE_OK;
-    while ((status = tide_query_step(query, err)) == TIDE_OK) {
+    TIDE_EACH(tide_query_step(query, err)) {
         tide_batch_head head;
         tide_feed_walk_read(query, &head);
         if (!tide_batch_is_head_sound(&head, state->id) || head.last_seq <= *highest)
@@ -73,7 +72,7 @@ static tide_status find_highest(tide_tx *tx, const tide_stream_state *state, int
         *highest = head.last_seq;
         *arrived_us = head.arrived_us;
     }
-    return status < TIDE_OK ? status : TIDE_OK;
+    return TIDE_OK;
 }
 
 typedef struct raising {
@@ -338,12 +337,11 @@ static tide_status look_at_heads(tide_tx *tx, void *arg, tide_error *err)
     const head_look *look = arg;
     TIDE_CLEANUP(tide_query_endp) tide_query *query = NULL;
     TIDE_TRY(tide_query_begin(&query, tx, TIDE_SQL_FEED_STREAM_HEADS, err));
-    tide_status status = TIDE_OK;
-    while ((status = tide_query_step(query, err)) == TIDE_OK) {
+    TIDE_EACH(tide_query_step(query, err)) {
         const tide_view name = tide_query_col_text(query);
         TIDE_TRY(look->fn(look->arg, name, tide_query_col_i64(query), err));
     }
-    return status < TIDE_OK ? status : TIDE_OK;
+    return TIDE_OK;
 }
 
 tide_status tide_feed_heads(tide_feed *feed, tide_feed_head_fn *fn, void *arg, tide_error *err)

@@ -203,8 +203,7 @@ static tide_status list_binaries(tide_tx *tx, void *arg, tide_error *err)
     const binaries_list *list = arg;
     TIDE_CLEANUP(tide_query_endp) tide_query *query = NULL;
     TIDE_TRY(tide_query_begin(&query, tx, TIDE_SQL_FEED_BINARY_LIST, err));
-    tide_status status = TIDE_OK;
-    while ((status = tide_query_step(query, err)) == TIDE_OK) {
+    TIDE_EACH(tide_query_step(query, err)) {
         tide_feed_binary binary = {0};
         binary.build_id = tide_query_col_text(query);
         binary.service_id = tide_query_col_text(query);
@@ -214,7 +213,7 @@ static tide_status list_binaries(tide_tx *tx, void *arg, tide_error *err)
         binary.has_debug_info = tide_query_col_bool(query);
         TIDE_TRY(list->fn(list->arg, &binary, err));
     }
-    return status < TIDE_OK ? status : TIDE_OK;
+    return TIDE_OK;
 }
 
 tide_status tide_feed_binaries_get(tide_feed *feed, tide_feed_binary_fn *fn, void *arg,

@@ -341,8 +341,7 @@ static tide_status pick_frames(tide_tx *tx, void *arg, tide_error *err)
     TIDE_TRY(tide_query_start(&query, tx, TIDE_SQL_FEED_FRAME_WALK, err,
                               tide_bind_i64("after", page->after),
                               tide_bind_i64("limit", FRAMES_PAGE)));
-    tide_status status = TIDE_OK;
-    while ((status = tide_query_step(query, err)) == TIDE_OK) {
+    TIDE_EACH(tide_query_step(query, err)) {
         page->ids[page->count] = tide_query_col_i64(query);
         const tide_view name = tide_query_col_text(query);
         const char *copy = tide_arena_text(&page->arena, name);
@@ -350,7 +349,7 @@ static tide_status pick_frames(tide_tx *tx, void *arg, tide_error *err)
             return tide_no_memory(err);
         page->names[page->count++] = tide_view_bytes(copy, name.len);
     }
-    return status < TIDE_OK ? status : TIDE_OK;
+    return TIDE_OK;
 }
 
 static tide_status put_frames(tide_tx *tx, void *arg, tide_error *err)

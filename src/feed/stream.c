@@ -220,11 +220,10 @@ tide_status tide_stream_epoch_of(const tide_stream_state *state, tide_tx *tx, in
     TIDE_CLEANUP(tide_query_endp) tide_query *query = NULL;
     TIDE_TRY(tide_query_start(&query, tx, TIDE_SQL_FEED_EPOCH_LIST, err,
                               tide_bind_i64("stream", state->id)));
-    tide_status status = TIDE_OK;
-    while ((status = tide_query_step(query, err)) == TIDE_OK) {
+    TIDE_EACH(tide_query_step(query, err)) {
         const int64_t found = tide_query_col_i64(query);
         if (tide_query_col_i64(query) <= seq)
             *epoch = found;
     }
-    return status < TIDE_OK ? status : TIDE_OK;
+    return TIDE_OK;
 }

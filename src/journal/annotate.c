@@ -109,10 +109,9 @@ static tide_status read_page(tide_tx *tx, void *arg, tide_error *err)
     TIDE_TRY(tide_query_start(&query, tx, TIDE_SQL_ANNOTATION_LIST, err,
                               tide_bind_i64("global_sequence", number),
                               tide_bind_i64("after", page->after), tide_bind_i64("limit", PAGE)));
-    tide_status status = TIDE_OK;
-    while ((status = tide_query_step(query, err)) == TIDE_OK)
+    TIDE_EACH(tide_query_step(query, err))
         TIDE_TRY(read_row(page, query, err));
-    return status < TIDE_OK ? status : TIDE_OK;
+    return TIDE_OK;
 }
 
 tide_status tide_journal_annotations(tide_store *store, const char *id_or_number,

@@ -27,12 +27,11 @@ static tide_status find_candidates(collect_step *step, tide_tx *tx, tide_error *
     TIDE_CLEANUP(tide_query_endp) tide_query *query = NULL;
     TIDE_TRY(tide_query_start(&query, tx, TIDE_SQL_CHUNKS_CANDIDATES, err,
                               tide_bind_i64("after", step->after), tide_bind_i64("limit", STEP)));
-    tide_status status = TIDE_OK;
-    while ((status = tide_query_step(query, err)) == TIDE_OK) {
+    TIDE_EACH(tide_query_step(query, err)) {
         step->last = tide_query_col_i64(query);
         step->count++;
     }
-    return status < TIDE_OK ? status : TIDE_OK;
+    return TIDE_OK;
 }
 
 static tide_status collect(tide_tx *tx, void *arg, tide_error *err)
@@ -48,12 +47,10 @@ static tide_status collect(tide_tx *tx, void *arg, tide_error *err)
     TIDE_TRY(tide_query_start(&query, tx, TIDE_SQL_CHUNKS_COLLECT, err,
                               tide_bind_i64("first", step->after + 1),
                               tide_bind_i64("last", step->last)));
-    tide_status status = TIDE_OK;
-    while ((status = tide_query_step(query, err)) == TIDE_OK) {
+    TIDE_EACH(tide_query_step(query, err)) {
         step->chunks++;
         step->bytes += tide_query_col_i64(query);
     }
-    TIDE_TRY(status);
     return tide_tx_exec(tx, TIDE_SQL_CHUNKS_COLLECTED, NULL, err,
                         tide_bind_i64("first", step->after + 1), tide_bind_i64("last", step->last));
 }

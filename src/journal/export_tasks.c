@@ -61,8 +61,7 @@ static tide_status read_types(tide_tx *tx, void *arg, tide_error *err)
     TIDE_CLEANUP(tide_query_endp) tide_query *query = NULL;
     TIDE_TRY(tide_query_start(&query, tx, TIDE_SQL_EXPORT_TYPES, err,
                               tide_bind_text("after", page->after), tide_bind_i64("limit", PAGE)));
-    tide_status status = TIDE_OK;
-    while ((status = tide_query_step(query, err)) == TIDE_OK) {
+    TIDE_EACH(tide_query_step(query, err)) {
         const tide_view type = tide_query_col_text(query);
         note_last(page, type);
         if (tide_journal_is_builtin(page->last))
@@ -75,7 +74,7 @@ static tide_status read_types(tide_tx *tx, void *arg, tide_error *err)
         put_column(&json, "description", query);
         TIDE_TRY(end_row(page, &json, err));
     }
-    return status < TIDE_OK ? status : TIDE_OK;
+    return TIDE_OK;
 }
 
 static tide_status read_tasks(tide_tx *tx, void *arg, tide_error *err)

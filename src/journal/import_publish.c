@@ -270,8 +270,7 @@ static tide_status set_forks(const publication *p, tide_tx *tx, int64_t depth, t
     TIDE_TRY(begin(&query, p, tx, TIDE_SQL_IMPORT_FORKS, err));
     tide_query_bind_i64(query, "depth", depth);
     tide_query_bind_bool(query, "yes", true);
-    tide_status status = TIDE_OK;
-    while ((status = tide_query_step(query, err)) == TIDE_OK) {
+    TIDE_EACH(tide_query_step(query, err)) {
         char task_id[TIDE_JOURNAL_ID_MAX + 1];
         char parent[TIDE_JOURNAL_ID_MAX + 1];
         tide_view text = tide_query_col_text(query);
@@ -285,7 +284,7 @@ static tide_status set_forks(const publication *p, tide_tx *tx, int64_t depth, t
                              task_id, parent);
         TIDE_TRY(set_fork(tx, task_id, parent, tide_query_col_i64(query), err));
     }
-    return status < TIDE_OK ? status : TIDE_OK;
+    return TIDE_OK;
 }
 
 static tide_status publish_depth(const publication *p, tide_tx *tx, int64_t depth, tide_error *err)

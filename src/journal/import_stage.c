@@ -313,15 +313,14 @@ static tide_status check_plain_page(tide_tx *tx, void *arg, tide_error *err)
                               tide_bind_i64("import_id", check->run->import_id),
                               tide_bind_i64("after", check->after),
                               tide_bind_i64("limit", PLAIN_PAGE)));
-    tide_status status = TIDE_OK;
-    while ((status = tide_query_step(query, err)) == TIDE_OK) {
+    TIDE_EACH(tide_query_step(query, err)) {
         check->last = tide_query_col_i64(query);
         const int64_t global_sequence = tide_query_col_i64(query);
         const tide_view checksum = tide_query_col_blob(query);
         TIDE_TRY(compare_plain(check, tx, global_sequence, checksum, err));
         check->count++;
     }
-    return status < TIDE_OK ? status : TIDE_OK;
+    return TIDE_OK;
 }
 
 static tide_status check_plain(tide_import_run *run, tide_error *err)

@@ -199,10 +199,8 @@ tide_status tide_journal_page_read(tide_journal_page *page, tide_tx *tx, const i
                          tide_bind_bool("with_annotations", (what & TIDE_PAGE_ANNOTATIONS) != 0),
                          tide_bind_bool("with_snapshot", (what & TIDE_PAGE_SNAPSHOTS) != 0),
                          tide_bind_view("numbers", tide_buffer_view(&list))));
-    tide_status status = TIDE_OK;
-    while ((status = tide_query_step(query, err)) == TIDE_OK)
+    TIDE_EACH(tide_query_step(query, err))
         TIDE_TRY(read_row(&page->rows[page->count++], page, query, what, err));
-    TIDE_TRY(status);
     for (int i = 0; i < page->count; i++)
         page->rows[i].checkpoint.identity = &page->identity;
     for (int i = 0; (what & TIDE_PAGE_SNAPSHOTS) && i < page->count; i++)

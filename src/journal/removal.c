@@ -56,10 +56,9 @@ tide_status tide_removal_read(tide_candidates *out, tide_tx *tx, const char *tas
         tide_bind_i64("limit", TIDE_REMOVAL_MAX), tide_bind_bool("yes", true)));
     if (older_us != 0)
         tide_journal_bind_bound(query, tx, "older", older_us);
-    tide_status status = TIDE_OK;
-    while ((status = tide_query_step(query, err)) == TIDE_OK)
+    TIDE_EACH(tide_query_step(query, err))
         read_candidate(&out->rows[out->count++], query);
-    return status < TIDE_OK ? status : TIDE_OK;
+    return TIDE_OK;
 }
 
 /* ---- rows ---- */
@@ -147,13 +146,12 @@ static tide_status add_edges(spans *s, tide_tx *tx, tide_error *err)
     TIDE_CLEANUP(tide_query_endp) tide_query *query = NULL;
     TIDE_TRY(tide_query_start(&query, tx, TIDE_SQL_GAP_EDGES, err,
                               tide_bind_view("runs", tide_buffer_view(&list))));
-    tide_status status = TIDE_OK;
-    while ((status = tide_query_step(query, err)) == TIDE_OK) {
+    TIDE_EACH(tide_query_step(query, err)) {
         span *edge = &s->rows[s->count++];
         *edge = (span){.first = tide_query_col_i64(query), .parts = 1};
         edge->last = tide_query_col_i64(query);
     }
-    return status < TIDE_OK ? status : TIDE_OK;
+    return TIDE_OK;
 }
 
 static tide_status defer_span(tide_tx *tx, const tide_sql *sql, const span *gap, int64_t now_us,
@@ -250,8 +248,7 @@ static tide_status join_cuts(cuts *all, tide_tx *tx, const char *task_id, tide_e
                               tide_bind_i64("low", all->rows[0].low),
                               tide_bind_i64("high", all->rows[all->count - 1].high)));
     int at = 0;
-    tide_status status = TIDE_OK;
-    while ((status = tide_query_step(query, err)) == TIDE_OK) {
+    TIDE_EACH(tide_query_step(query, err)) {
         const int64_t first = tide_query_col_i64(query);
         const int64_t last = tide_query_col_i64(query);
         const bool has_chain = !tide_query_col_is_null(query);
@@ -267,7 +264,7 @@ static tide_status join_cuts(cuts *all, tide_tx *tx, const char *task_id, tide_e
         if (has_chain)
             note_chain(c, last, &chain);
     }
-    return status < TIDE_OK ? status : TIDE_OK;
+    return TIDE_OK;
 }
 
 static tide_status defer_cut(const cut *c, tide_tx *tx, const char *task_id, const char *reason,

@@ -97,10 +97,9 @@ static tide_status look_up(tide_tx *tx, void *arg, tide_error *err)
     TIDE_TRY(tide_query_start(&query, tx, TIDE_SQL_CHUNKS_KNOWN, err,
                               tide_bind_i64("count", snapshot->count),
                               tide_bind_blob("digests", tide_snapshot_digests(snapshot))));
-    tide_status status = TIDE_OK;
-    while ((status = tide_query_step(query, err)) == TIDE_OK)
+    TIDE_EACH(tide_query_step(query, err))
         snapshot->parts[tide_query_col_i64(query)].is_known = true;
-    return status < TIDE_OK ? status : TIDE_OK;
+    return TIDE_OK;
 }
 
 static tide_status encode(tide_snapshot *snapshot, int index, tide_error *err)

@@ -87,10 +87,9 @@ static tide_status read_events(tail_step *step, tide_tx *tx, tide_error *err)
     TIDE_TRY(tide_query_start(&query, tx, TIDE_SQL_JOURNAL_EVENT_LIST, err,
                               tide_bind_i64("after", step->from.event_id),
                               tide_bind_i64("limit", step->limit)));
-    tide_status status = TIDE_OK;
-    while ((status = tide_query_step(query, err)) == TIDE_OK)
+    TIDE_EACH(tide_query_step(query, err))
         TIDE_TRY(read_event(&step->happenings[step->happening_count++], query, err));
-    return status < TIDE_OK ? status : TIDE_OK;
+    return TIDE_OK;
 }
 
 /* Does the store have the epoch of the position? An epoch that is older than the store's by its

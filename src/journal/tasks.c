@@ -23,12 +23,11 @@ static tide_status read_page(tide_tx *tx, void *arg, tide_error *err)
     TIDE_CLEANUP(tide_query_endp) tide_query *query = NULL;
     TIDE_TRY(tide_query_start(&query, tx, TIDE_SQL_JOURNAL_TASKS, err,
                               tide_bind_text("after", page->after), tide_bind_i64("limit", PAGE)));
-    tide_status status = TIDE_OK;
-    while ((status = tide_query_step(query, err)) == TIDE_OK) {
+    TIDE_EACH(tide_query_step(query, err)) {
         const tide_view id = tide_query_col_text(query);
         (void)snprintf(page->ids[page->count++], sizeof page->ids[0], "%.*s", (int)id.len, id.ptr);
     }
-    return status < TIDE_OK ? status : TIDE_OK;
+    return TIDE_OK;
 }
 
 tide_status tide_journal_each_task(tide_store *store, tide_task_id_fn *fn, void *arg,

@@ -45,15 +45,14 @@ static tide_status read_rows(number_check *check, tide_tx *tx, tide_error *err)
     TIDE_CLEANUP(tide_query_endp) tide_query *query = NULL;
     TIDE_TRY(tide_query_start(&query, tx, TIDE_SQL_VERIFY_NUMBERS, err,
                               tide_bind_i64("after", check->after), tide_bind_i64("limit", PAGE)));
-    tide_status status = TIDE_OK;
-    while ((status = tide_query_step(query, err)) == TIDE_OK) {
+    TIDE_EACH(tide_query_step(query, err)) {
         numbered_row *row = &check->rows[check->row_count++];
         row->number = tide_query_col_i64(query);
         row->is_orphan = tide_query_col_bool(query);
         row->is_timed = tide_query_col_bool(query);
         row->created_at_us = tide_query_col_time(query);
     }
-    return status < TIDE_OK ? status : TIDE_OK;
+    return TIDE_OK;
 }
 
 static tide_status read_gaps(number_check *check, tide_tx *tx, tide_error *err)
@@ -63,13 +62,12 @@ static tide_status read_gaps(number_check *check, tide_tx *tx, tide_error *err)
     TIDE_TRY(tide_query_start(&query, tx, TIDE_SQL_VERIFY_GAPS, err,
                               tide_bind_i64("after", check->after),
                               tide_bind_i64("until", check->until), tide_bind_i64("limit", PAGE)));
-    tide_status status = TIDE_OK;
-    while ((status = tide_query_step(query, err)) == TIDE_OK) {
+    TIDE_EACH(tide_query_step(query, err)) {
         span *gap = &check->gaps[check->gap_count++];
         gap->first = tide_query_col_i64(query);
         gap->last = tide_query_col_i64(query);
     }
-    return status < TIDE_OK ? status : TIDE_OK;
+    return TIDE_OK;
 }
 
 static tide_status read_head(int64_t *head, tide_tx *tx, tide_error *err)

@@ -19,8 +19,7 @@ tide_status tide_lineage_read(tide_lineage *lineage, tide_tx *tx, const char *ta
     TIDE_CLEANUP(tide_query_endp) tide_query *query = NULL;
     TIDE_TRY(tide_query_start(&query, tx, TIDE_SQL_JOURNAL_LINEAGE, err,
                               tide_bind_text("task_id", task_id)));
-    tide_status status = TIDE_OK;
-    while ((status = tide_query_step(query, err)) == TIDE_OK) {
+    TIDE_EACH(tide_query_step(query, err)) {
         if (lineage->count > TIDE_JOURNAL_DEPTH_MAX)
             return tide_fail(err, TIDE_E_DAMAGED, "task %s: more than %d forks in a line", task_id,
                              TIDE_JOURNAL_DEPTH_MAX);
@@ -30,7 +29,7 @@ tide_status tide_lineage_read(tide_lineage *lineage, tide_tx *tx, const char *ta
         segment->low = tide_query_col_i64(query);
         segment->high = tide_query_col_i64(query);
     }
-    return status < TIDE_OK ? status : TIDE_OK;
+    return TIDE_OK;
 }
 
 static tide_status read_lineage(tide_tx *tx, void *arg, tide_error *err)

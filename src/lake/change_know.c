@@ -251,13 +251,12 @@ static tide_status list_objects(tide_tx *tx, void *arg, tide_error *err)
                               tide_bind_i64("catalog_id", list->change->catalog.catalog_id),
                               tide_bind_i64("snapshot", list->change->base),
                               tide_bind_i64("schema_id", list->schema_id)));
-    tide_status status = TIDE_OK;
-    while ((status = tide_query_step(query, err)) == TIDE_OK) {
+    TIDE_EACH(tide_query_step(query, err)) {
         TIDE_TRY(tide_list_room(&list->rows, list->count, sizeof *list->rows, TIDE_LIST_MAX, err));
         TIDE_TRY(tide_lake_object_row_read(query, &list->rows[list->count], err));
         list->count++;
     }
-    return status < TIDE_OK ? status : TIDE_OK;
+    return TIDE_OK;
 }
 
 tide_status lake_know_all(tide_lake_change *change, lake_thing *schema, tide_error *err)

@@ -222,8 +222,7 @@ static tide_status mark_named(cleaning *c, tide_tx *tx, tide_error *err)
     TIDE_CLEANUP(tide_query_endp) tide_query *query = NULL;
     TIDE_TRY(tide_query_start(&query, tx, TIDE_LAKE_SQL_CLEAN_NAMED, err,
                               tide_bind_view("paths", tide_buffer_view(&c->text))));
-    tide_status status = TIDE_OK;
-    while ((status = tide_query_step(query, err)) == TIDE_OK) {
+    TIDE_EACH(tide_query_step(query, err)) {
         const tide_view named = tide_query_col_text(query);
         for (int64_t i = 0; i < c->count; i++) {
             char whole[PATH_SIZE];
@@ -232,7 +231,7 @@ static tide_status mark_named(cleaning *c, tide_tx *tx, tide_error *err)
                 c->page[i].is_spared = true;
         }
     }
-    return status < TIDE_OK ? status : TIDE_OK;
+    return TIDE_OK;
 }
 
 /* Pins and rows of one moment, after the files were seen: whoever wrote one of them has a pin or a row in it. */

@@ -121,8 +121,7 @@ static tide_status read_partitions(step *s, tide_tx *tx, tide_error *err)
     TIDE_CLEANUP(tide_query_endp) tide_query *query = NULL;
     TIDE_TRY(tide_query_start(&query, tx, TIDE_LAKE_SQL_COMPACT_VALUES, err,
                               tide_bind_i64("table", s->table.table.id)));
-    tide_status status = TIDE_OK;
-    while ((status = tide_query_step(query, err)) == TIDE_OK) {
+    TIDE_EACH(tide_query_step(query, err)) {
         const int at = find_file(s, tide_query_col_i64(query));
         const tide_digest128 value = tide_digest128_of(tide_query_col_text(query));
         uint64_t part = 0;
@@ -130,7 +129,7 @@ static tide_status read_partitions(step *s, tide_tx *tx, tide_error *err)
         if (at >= 0)
             s->partitions[at] = s->partitions[at] * UINT64_C(0x9E3779B97F4A7C15) + part;
     }
-    return status < TIDE_OK ? status : TIDE_OK;
+    return TIDE_OK;
 }
 
 static tide_status read_files(tide_tx *tx, void *arg, tide_error *err)

@@ -227,8 +227,7 @@ tide_status tide_lake_each_name(tide_lake_data *data, const char *text, tide_lak
     TIDE_CLEANUP(tide_duck_query_endp) tide_duck_query *query = NULL;
     TIDE_TRY(tide_duck_query_begin(&query, data->duck, TIDE_LAKE_DUCK_NAMES, err));
     tide_duck_bind_text(query, "text", reading);
-    tide_status status;
-    while ((status = tide_duck_query_step(query, err)) == TIDE_OK) {
+    TIDE_EACH(tide_duck_query_step(query, err)) {
         tide_lake_name name;
         bool fits = true;
         take_part(name.catalog, tide_duck_col_text(query), &fits);
@@ -237,5 +236,5 @@ tide_status tide_lake_each_name(tide_lake_data *data, const char *text, tide_lak
         if (fits) /* nothing has a longer name: DuckDB will say that it is not there */
             TIDE_TRY(fn(arg, &name, err));
     }
-    return status < TIDE_OK ? status : TIDE_OK;
+    return TIDE_OK;
 }

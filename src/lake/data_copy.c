@@ -81,10 +81,9 @@ static tide_status begin_copy(job *j, tide_duck_query **query, tide_error *err)
 
 static tide_status read_files(job *j, tide_duck_query *query, tide_error *err)
 {
-    tide_status status;
-    while ((status = tide_duck_query_step(query, err)) == TIDE_OK)
+    TIDE_EACH(tide_duck_query_step(query, err))
         TIDE_TRY(tide_lake_read_copied(query, j->table, j->out, err));
-    return status < TIDE_OK ? status : TIDE_OK;
+    return TIDE_OK;
 }
 
 /* While they lie in their own directory: what the writer did not say of them. */

@@ -77,8 +77,7 @@ static tide_status begin_find(job *j, tide_duck_query **query, tide_error *err)
 static tide_status take_rows(job *j, tide_duck_query *query, tide_duck_appender *rows,
                              tide_error *err)
 {
-    tide_status status;
-    while ((status = tide_duck_query_step(query, err)) == TIDE_OK) {
+    TIDE_EACH(tide_duck_query_step(query, err)) {
         const int64_t group = tide_duck_col_i64(query);
         const int64_t place = tide_duck_col_i64(query);
         const int64_t pos = tide_duck_col_i64(query);
@@ -88,7 +87,7 @@ static tide_status take_rows(job *j, tide_duck_query *query, tide_duck_appender 
         tide_duck_put_i64(rows, pos);
         tide_duck_end_row(rows);
     }
-    return status < TIDE_OK ? status : TIDE_OK;
+    return TIDE_OK;
 }
 
 static tide_status find_rows(job *j, tide_error *err)

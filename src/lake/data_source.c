@@ -49,8 +49,7 @@ static tide_status read_names(tide_lake_source *source, tide_duck_query *query, 
         tide_arena_alloc(&source->arena, TIDE_DUCKDB_COLUMNS_MAX * sizeof *source->found);
     if (!source->found)
         return tide_no_memory(err);
-    tide_status status;
-    while ((status = tide_duck_query_step(query, err)) == TIDE_OK) {
+    TIDE_EACH(tide_duck_query_step(query, err)) {
         if (source->found_count == TIDE_DUCKDB_COLUMNS_MAX)
             return tide_fail(err, TIDE_E_LIMIT, "%s has more than %d columns", source->shown,
                              TIDE_DUCKDB_COLUMNS_MAX);
@@ -59,7 +58,7 @@ static tide_status read_names(tide_lake_source *source, tide_duck_query *query, 
             return tide_no_memory(err);
         source->found[source->found_count++] = name;
     }
-    return status < TIDE_OK ? status : TIDE_OK;
+    return TIDE_OK;
 }
 
 static tide_status find_columns(tide_lake_source *source, tide_lake_data *data, tide_error *err)

@@ -51,10 +51,9 @@ static tide_status find_snapshots(tide_expiry *e, tide_tx *tx, int64_t now_us, t
                        e->older_than_us > 0 && !e->is_dropped ? e->older_than_us : FAR_FUTURE_US),
         tide_bind_time("now", now_us), tide_bind_i64("limit", e->batch)));
     e->count = 0;
-    tide_status status = TIDE_OK;
-    while ((status = tide_query_step(query, err)) == TIDE_OK)
+    TIDE_EACH(tide_query_step(query, err))
         e->ids[e->count++] = tide_query_col_i64(query);
-    return status < TIDE_OK ? status : TIDE_OK;
+    return TIDE_OK;
 }
 
 static void count_snapshot(tide_query *query, void *arg)

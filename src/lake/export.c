@@ -118,8 +118,7 @@ static tide_status copy_table(tide_tx *tx, exporting *e, const export_table *tab
     TIDE_CLEANUP(tide_query_endp) tide_query *query = NULL;
     TIDE_TRY(tide_query_start(&query, tx, table->sql, err,
                               tide_bind_i64("catalog_id", e->catalog.catalog_id)));
-    tide_status status = TIDE_OK;
-    while ((status = tide_query_step(query, err)) == TIDE_OK) {
+    TIDE_EACH(tide_query_step(query, err)) {
         char time[TIDE_TIME_TEXT_SIZE + 3];
         tide_foreign_reset(insert);
         for (int i = 0; table->columns[i]; i++) {
@@ -129,7 +128,7 @@ static tide_status copy_table(tide_tx *tx, exporting *e, const export_table *tab
         TIDE_TRY(tide_foreign_run(insert, NULL, err));
         e->out.snapshots += strcmp(table->name, "ducklake_snapshot") == 0;
     }
-    return status < TIDE_OK ? status : TIDE_OK;
+    return TIDE_OK;
 }
 
 static tide_status count_live(void *arg, const tide_lake_object *object, tide_error *err)

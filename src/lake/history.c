@@ -64,8 +64,7 @@ static tide_status ask_suspicion(tide_history *h, const suspicion *s, bool is_of
     TIDE_TRY(tide_query_start(&query, h->tx, s->sql, err,
                               TIDE_BIND_IF(is_of_catalog, tide_bind_i64("catalog", h->catalog_id)),
                               tide_bind_i64("limit", TIDE_LAKE_FINDINGS_MAX)));
-    tide_status status = TIDE_OK;
-    while ((status = tide_query_step(query, err)) == TIDE_OK) {
+    TIDE_EACH(tide_query_step(query, err)) {
         const int64_t snapshot = tide_query_col_i64(query);
         const int64_t id = tide_query_col_i64(query);
         const int64_t other = tide_query_col_i64(query);
@@ -77,15 +76,14 @@ static tide_status ask_suspicion(tide_history *h, const suspicion *s, bool is_of
         tide_history_tell(h, s->rule, snapshot, s->format, text, id, other);
 #pragma GCC diagnostic pop
     }
-    return status < TIDE_OK ? status : TIDE_OK;
+    return TIDE_OK;
 }
 
 static tide_status check_counters(tide_history *h, tide_error *err)
 {
     TIDE_CLEANUP(tide_query_endp) tide_query *query = NULL;
     TIDE_TRY(tide_query_begin(&query, h->tx, TIDE_LAKE_SQL_CHECK_COUNTERS, err));
-    tide_status status = TIDE_OK;
-    while ((status = tide_query_step(query, err)) == TIDE_OK) {
+    TIDE_EACH(tide_query_step(query, err)) {
         const tide_view name = tide_query_col_text(query);
         const int64_t last = tide_query_col_i64(query);
         const int64_t highest = tide_query_col_i64(query);
@@ -95,7 +93,7 @@ static tide_status check_counters(tide_history *h, tide_error *err)
                               " is in use",
                               (int)name.len, name.ptr, last, highest);
     }
-    return status < TIDE_OK ? status : TIDE_OK;
+    return TIDE_OK;
 }
 
 static tide_status check_all(tide_history *h, tide_error *err)

@@ -256,8 +256,7 @@ static tide_status read_commits(page *p, tide_history *h, int64_t after, tide_er
     TIDE_TRY(tide_query_start(&query, h->tx, TIDE_LAKE_SQL_CHECK_CHANGES, err,
                               tide_bind_i64("catalog", h->catalog_id),
                               tide_bind_i64("after", after), tide_bind_i64("limit", DEEDS_PAGE)));
-    tide_status status = TIDE_OK;
-    while ((status = tide_query_step(query, err)) == TIDE_OK) {
+    TIDE_EACH(tide_query_step(query, err)) {
         commit *c = &p->commits[p->count++];
         c->snapshot_id = tide_query_col_i64(query);
         c->base_id = tide_query_col_i64(query);
@@ -266,7 +265,7 @@ static tide_status read_commits(page *p, tide_history *h, int64_t after, tide_er
         if (!c->changes)
             return tide_no_memory(err);
     }
-    return status < TIDE_OK ? status : TIDE_OK;
+    return TIDE_OK;
 }
 
 static tide_status open_rows(tide_query **out, const page *p, tide_history *h, const tide_sql *sql,

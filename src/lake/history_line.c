@@ -193,14 +193,13 @@ static tide_status check_strays(tide_history *h, tide_error *err)
     TIDE_TRY(tide_query_start(&query, h->tx, TIDE_LAKE_SQL_CHECK_STRAYS, err,
                               tide_bind_i64("catalog", h->catalog_id),
                               tide_bind_i64("limit", TIDE_LAKE_FINDINGS_MAX)));
-    tide_status status = TIDE_OK;
-    while ((status = tide_query_step(query, err)) == TIDE_OK) {
+    TIDE_EACH(tide_query_step(query, err)) {
         const int64_t snapshot = tide_query_col_i64(query);
         const tide_view what = tide_query_col_text(query);
         tide_history_tell(h, "linear", snapshot, "a %.*s %" PRId64 " that no commit made",
                           (int)what.len, what.ptr, snapshot);
     }
-    return status < TIDE_OK ? status : TIDE_OK;
+    return TIDE_OK;
 }
 
 tide_status tide_history_read_line(tide_history *h, tide_error *err)

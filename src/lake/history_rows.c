@@ -59,8 +59,7 @@ static tide_status digest_partition(tide_tx *tx, tide_lake_field *fields, int co
                               tide_bind_i64("partition", fields[1].number)));
     char transforms[TIDE_LAKE_PARTITION_KEYS_MAX][64];
     int keys = 0;
-    tide_status status = TIDE_OK;
-    while ((status = tide_query_step(query, err)) == TIDE_OK) {
+    TIDE_EACH(tide_query_step(query, err)) {
         if (keys == TIDE_LAKE_PARTITION_KEYS_MAX)
             return tide_fail(err, TIDE_E_LIMIT, "partition %" PRId64 " has more than %d keys",
                              fields[1].number, TIDE_LAKE_PARTITION_KEYS_MAX);
@@ -74,7 +73,6 @@ static tide_status digest_partition(tide_tx *tx, tide_lake_field *fields, int co
         transform.text.ptr = transforms[keys++];
         fields[count++] = transform;
     }
-    TIDE_TRY(status);
     return tide_lake_digest_of(out, fields, count, err);
 }
 

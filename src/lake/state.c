@@ -77,13 +77,12 @@ tide_status tide_lake_each_catalog(tide_tx *tx, tide_lake_catalog_fn *fn, void *
 {
     TIDE_CLEANUP(tide_query_endp) tide_query *query = NULL;
     TIDE_TRY(tide_query_begin(&query, tx, TIDE_LAKE_SQL_LAKE_CATALOG_LIST, err));
-    tide_status status = TIDE_OK;
-    while ((status = tide_query_step(query, err)) == TIDE_OK) {
+    TIDE_EACH(tide_query_step(query, err)) {
         tide_lake_catalog catalog;
         TIDE_TRY(read_catalog(query, &catalog, err));
         TIDE_TRY(fn(arg, &catalog, err));
     }
-    return status < TIDE_OK ? status : TIDE_OK;
+    return TIDE_OK;
 }
 
 typedef struct catalog_names {
@@ -223,8 +222,7 @@ tide_status tide_lake_each_snapshot(tide_tx *tx, int64_t catalog_id, int64_t aft
     TIDE_TRY(tide_query_start(&query, tx, TIDE_LAKE_SQL_LAKE_SNAPSHOT_LIST, err,
                               tide_bind_i64("catalog_id", catalog_id),
                               tide_bind_i64("after", after), tide_bind_i64("limit", limit)));
-    tide_status status = TIDE_OK;
-    while ((status = tide_query_step(query, err)) == TIDE_OK) {
+    TIDE_EACH(tide_query_step(query, err)) {
         tide_lake_snapshot row = {.snapshot_id = tide_query_col_i64(query)};
         row.catalog_id = tide_query_col_i64(query);
         row.time_us = tide_query_col_time(query);
@@ -234,7 +232,7 @@ tide_status tide_lake_each_snapshot(tide_tx *tx, int64_t catalog_id, int64_t aft
         row.message = tide_query_col_text(query);
         TIDE_TRY(fn(arg, &row, err));
     }
-    return status < TIDE_OK ? status : TIDE_OK;
+    return TIDE_OK;
 }
 
 typedef struct catalog_listing {

@@ -121,13 +121,12 @@ static tide_status each_file(tide_tx *tx, int64_t catalog_id, int64_t snapshot, 
         err, tide_bind_i64("catalog_id", catalog_id), tide_bind_i64("snapshot", snapshot),
         tide_bind_i64("table_id", table_id),
         TIDE_BIND_IF(want->column_id > 0, tide_bind_i64("column_id", want->column_id))));
-    tide_status status = TIDE_OK;
-    while ((status = tide_query_step(query, err)) == TIDE_OK) {
+    TIDE_EACH(tide_query_step(query, err)) {
         TIDE_TRY(read_file(query, &list, err));
         if (want->column_id == 0 || may_hold(query, want))
             TIDE_TRY(fn(arg, &list.file, err));
     }
-    return status < TIDE_OK ? status : TIDE_OK;
+    return TIDE_OK;
 }
 
 tide_status tide_lake_each_file(tide_tx *tx, int64_t catalog_id, int64_t snapshot, int64_t table_id,
@@ -163,8 +162,7 @@ static tide_status each_side(tide_tx *tx, int64_t catalog_id, int64_t a, int64_t
                               tide_bind_i64("catalog_id", catalog_id), tide_bind_i64("a", a),
                               tide_bind_i64("b", b)));
     TIDE_CLEANUP(tide_buffer_done) tide_buffer name = tide_buffer_of(WHOLE_PATH_MAX);
-    tide_status status = TIDE_OK;
-    while ((status = tide_query_step(query, err)) == TIDE_OK) {
+    TIDE_EACH(tide_query_step(query, err)) {
         tide_lake_difference row = {.sign = sign,
                                     .kind = (tide_lake_kind)tide_query_col_i64(query)};
         row.id = tide_query_col_i64(query);
@@ -174,7 +172,7 @@ static tide_status each_side(tide_tx *tx, int64_t catalog_id, int64_t a, int64_t
         row.records = tide_query_col_i64(query);
         TIDE_TRY(fn(arg, &row, err));
     }
-    return status < TIDE_OK ? status : TIDE_OK;
+    return TIDE_OK;
 }
 
 tide_status tide_lake_diff(tide_tx *tx, int64_t catalog_id, int64_t a, int64_t b,

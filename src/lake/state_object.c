@@ -99,8 +99,7 @@ tide_status tide_lake_find_object(tide_tx *tx, int64_t catalog_id, int64_t snaps
 static tide_status each_object(tide_query *query, tide_lake_object_fn *fn, void *arg,
                                tide_error *err)
 {
-    tide_status status = TIDE_OK;
-    while ((status = tide_query_step(query, err)) == TIDE_OK) {
+    TIDE_EACH(tide_query_step(query, err)) {
         tide_lake_object_row row = {.seen = {.sql = NULL}};
         tide_status told = tide_lake_object_row_read(query, &row, err);
         if (told >= TIDE_OK)
@@ -108,7 +107,7 @@ static tide_status each_object(tide_query *query, tide_lake_object_fn *fn, void 
         free(row.seen.sql);
         TIDE_TRY(told);
     }
-    return status < TIDE_OK ? status : TIDE_OK;
+    return TIDE_OK;
 }
 
 tide_status tide_lake_each_schema(tide_tx *tx, int64_t catalog_id, int64_t snapshot,
@@ -163,12 +162,10 @@ tide_status tide_lake_column_rows(tide_tx *tx, int64_t catalog_id, int64_t snaps
     tide_query_bind_i64(query, "table_id", table_id);
     TIDE_CLEANUP(tide_freep) tide_lake_column_row *rows = NULL;
     int used = 0;
-    tide_status status = TIDE_OK;
-    while ((status = tide_query_step(query, err)) == TIDE_OK) {
+    TIDE_EACH(tide_query_step(query, err)) {
         TIDE_TRY(tide_list_room(&rows, used, sizeof *rows, TIDE_LIST_MAX, err));
         TIDE_TRY(read_column(query, &rows[used++], err));
     }
-    TIDE_TRY(status);
     *out = TIDE_TAKE(rows);
     *count = used;
     return TIDE_OK;
@@ -200,8 +197,7 @@ tide_status tide_lake_partition_row(tide_tx *tx, int64_t catalog_id, int64_t sna
     TIDE_CLEANUP(tide_query_endp) tide_query *query = NULL;
     TIDE_TRY(begin_at(&query, tx, TIDE_LAKE_SQL_LAKE_PARTITION_GET, catalog_id, snapshot, err));
     tide_query_bind_i64(query, "table_id", table_id);
-    tide_status status = TIDE_OK;
-    while ((status = tide_query_step(query, err)) == TIDE_OK) {
+    TIDE_EACH(tide_query_step(query, err)) {
         out->id = tide_query_col_i64(query);
         out->begin_snapshot = tide_query_col_i64(query);
         const int64_t owner = tide_query_col_i64(query);
@@ -219,7 +215,7 @@ tide_status tide_lake_partition_row(tide_tx *tx, int64_t catalog_id, int64_t sna
         TIDE_TRY(tide_lake_copy(key->transform, sizeof key->transform, tide_query_col_text(query),
                                 "a partition's transform", err));
     }
-    return status < TIDE_OK ? status : TIDE_OK;
+    return TIDE_OK;
 }
 
 tide_status tide_lake_read_partition(tide_tx *tx, int64_t catalog_id, int64_t snapshot,

@@ -66,15 +66,14 @@ static tide_status find_hook(tide_foreign_tx *tx, const tide_table *table, const
                                 tide_bind_text("name", table->name)));
     *is_there = false;
     *ours = 0;
-    tide_status status = TIDE_OK;
-    while ((status = tide_foreign_step(query, err)) == TIDE_OK) {
+    TIDE_EACH(tide_foreign_step(query, err)) {
         const tide_view name = tide_foreign_col_bytes(query);
         const tide_view sql = tide_foreign_col_bytes(query);
         const size_t len = strlen(prefix);
         *ours += name.len > len && memcmp(name.ptr, prefix, len) == 0;
         *is_there = *is_there || tide_view_equal(sql, tide_view_of(text));
     }
-    return status < TIDE_OK ? status : TIDE_OK;
+    return TIDE_OK;
 }
 
 /* Do triggers of the application fire before ours? */
@@ -302,12 +301,10 @@ tide_status tide_capture_settle_gone(tide_foreign_tx *tx, const tide_table *reco
     TIDE_CLEANUP(tide_foreign_endp) tide_foreign_query *notes = NULL;
     TIDE_TRY(tide_table_query(&notes, tx, recorded, TIDE_TABLE_GONE_READ, err));
     bool is_any = false;
-    tide_status status = TIDE_OK;
-    while ((status = tide_foreign_step(notes, err)) == TIDE_OK) {
+    TIDE_EACH(tide_foreign_step(notes, err)) {
         is_any = true;
         TIDE_TRY(settle_note(tx, recorded, live, notes, values, err));
     }
-    TIDE_TRY(status);
     if (!is_any)
         return TIDE_OK;
     tide_foreign_reset(notes);

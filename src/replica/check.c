@@ -234,12 +234,11 @@ static tide_status list_lost(name_list *out, tide_foreign_tx *tx, tide_error *er
 {
     TIDE_CLEANUP(tide_foreign_endp) tide_foreign_query *query = NULL;
     TIDE_TRY(tide_foreign_begin(&query, tx, TIDE_TEMPLATE_NAMES_LOST->text, err));
-    tide_status status = TIDE_OK;
-    while ((status = tide_foreign_step(query, err)) == TIDE_OK) {
+    TIDE_EACH(tide_foreign_step(query, err)) {
         const int64_t id = tide_foreign_col_i64(query);
         TIDE_TRY(add_name(out, tide_foreign_col_bytes(query), id, err));
     }
-    return status < TIDE_OK ? status : TIDE_OK;
+    return TIDE_OK;
 }
 
 tide_status tide_capture_follow(tide_foreign_tx *tx, tide_error *err)
@@ -303,14 +302,13 @@ static tide_status log_added(tide_foreign_tx *tx, const tide_table *table, const
     else
         TIDE_TRY(
             tide_table_query_some(&query, tx, table, TIDE_TABLE_ROW_WALK_ADDED, added, count, err));
-    tide_status status = TIDE_OK;
-    while ((status = tide_foreign_step(query, err)) == TIDE_OK) {
+    TIDE_EACH(tide_foreign_step(query, err)) {
         for (int i = 0; i < table->column_count; i++)
             values[i] = tide_foreign_col(query);
         TIDE_TRY(tide_capture_log(tx, table, TIDE_ROW_UPDATE, values, is_added, err));
         ++*found;
     }
-    return status < TIDE_OK ? status : TIDE_OK;
+    return TIDE_OK;
 }
 
 static tide_status had_before(bool *out, tide_foreign_tx *tx, const tide_table *table,
@@ -542,10 +540,9 @@ static tide_status list_tables(tide_foreign_tx *tx, void *arg, tide_error *err)
         return TIDE_OK;
     TIDE_CLEANUP(tide_foreign_endp) tide_foreign_query *query = NULL;
     TIDE_TRY(tide_foreign_begin(&query, tx, TIDE_TEMPLATE_REPLICA_TABLE_NAMES->text, err));
-    tide_status status = TIDE_OK;
-    while ((status = tide_foreign_step(query, err)) == TIDE_OK)
+    TIDE_EACH(tide_foreign_step(query, err))
         TIDE_TRY(add_name(&l->tables, tide_foreign_col_bytes(query), 0, err));
-    return status < TIDE_OK ? status : TIDE_OK;
+    return TIDE_OK;
 }
 
 static void looking_done(looking *l)

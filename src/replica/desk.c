@@ -32,8 +32,7 @@ static tide_status load_tables(tide_desk *desk, tide_error *err)
 {
     TIDE_CLEANUP(tide_foreign_endp) tide_foreign_query *query = NULL;
     TIDE_TRY(tide_foreign_begin(&query, desk->tx, TIDE_TEMPLATE_REPLICA_TABLE_LIST->text, err));
-    tide_status status = TIDE_OK;
-    while ((status = tide_foreign_step(query, err)) == TIDE_OK) {
+    TIDE_EACH(tide_foreign_step(query, err)) {
         char name[TIDE_EVENT_TABLE_MAX + 1];
         const tide_view found = tide_foreign_col_bytes(query);
         tide_table *own = found.len < sizeof name ? add_table(desk) : NULL;
@@ -43,15 +42,14 @@ static tide_status load_tables(tide_desk *desk, tide_error *err)
         name[found.len] = '\0';
         TIDE_TRY(tide_table_find(own, desk->tx, name, err));
     }
-    return status < TIDE_OK ? status : TIDE_OK;
+    return TIDE_OK;
 }
 
 static tide_status load_names(tide_desk *desk, tide_error *err)
 {
     TIDE_CLEANUP(tide_foreign_endp) tide_foreign_query *query = NULL;
     TIDE_TRY(tide_foreign_begin(&query, desk->tx, TIDE_TEMPLATE_NAMES_ALL->text, err));
-    tide_status status = TIDE_OK;
-    while ((status = tide_foreign_step(query, err)) == TIDE_OK) {
+    TIDE_EACH(tide_foreign_step(query, err)) {
         TIDE_TRY(tide_list_room(&desk->names, desk->name_count, sizeof *desk->names, TIDE_LIST_MAX,
                                 err));
         const tide_view name = tide_foreign_col_bytes(query);
@@ -62,15 +60,14 @@ static tide_status load_names(tide_desk *desk, tide_error *err)
         own->name[name.len] = '\0';
         own->table_id = tide_foreign_col_i64(query);
     }
-    return status < TIDE_OK ? status : TIDE_OK;
+    return TIDE_OK;
 }
 
 tide_status tide_desk_take_absent(tide_desk *desk, tide_error *err)
 {
     TIDE_CLEANUP(tide_foreign_endp) tide_foreign_query *query = NULL;
     TIDE_TRY(tide_foreign_begin(&query, desk->tx, TIDE_TEMPLATE_REPLICA_ABSENT->text, err));
-    tide_status status = TIDE_OK;
-    while ((status = tide_foreign_step(query, err)) == TIDE_OK) {
+    TIDE_EACH(tide_foreign_step(query, err)) {
         char name[TIDE_EVENT_TABLE_MAX + 1];
         const tide_view found = tide_foreign_col_bytes(query);
         tide_table *own = found.len < sizeof name ? add_table(desk) : NULL;
@@ -80,7 +77,7 @@ tide_status tide_desk_take_absent(tide_desk *desk, tide_error *err)
         name[found.len] = '\0';
         TIDE_TRY(tide_table_find_absent(own, desk->tx, name, err));
     }
-    return status < TIDE_OK ? status : TIDE_OK;
+    return TIDE_OK;
 }
 
 static tide_status load_clock(tide_desk *desk, tide_error *err)

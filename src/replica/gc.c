@@ -254,10 +254,7 @@ static tide_status list_origins(origin_list *out, tide_foreign_tx *tx, tide_erro
 {
     TIDE_CLEANUP(tide_foreign_endp) tide_foreign_query *query = NULL;
     TIDE_TRY(tide_foreign_begin(&query, tx, TIDE_TEMPLATE_APPLY_ORIGIN_LIST->text, err));
-    for (;;) {
-        const tide_status status = tide_foreign_step(query, err);
-        if (status != TIDE_OK)
-            return status < TIDE_OK ? status : TIDE_OK;
+    TIDE_EACH(tide_foreign_step(query, err)) {
         TIDE_TRY(tide_list_room(&out->of, out->count, sizeof *out->of, TIDE_LIST_MAX, err));
         const tide_view origin = tide_foreign_col_bytes(query);
         if (origin.len != TIDE_NODE_LEN)
@@ -267,6 +264,7 @@ static tide_status list_origins(origin_list *out, tide_foreign_tx *tx, tide_erro
         memcpy(mark->origin.bytes, origin.ptr, TIDE_NODE_LEN);
         mark->epoch = tide_foreign_col_i64(query);
     }
+    return TIDE_OK;
 }
 
 static tide_status collect_once(tide_foreign_tx *tx, void *arg, tide_error *err)

@@ -65,8 +65,7 @@ static tide_status find_node_column(const char **out, tide_foreign_tx *tx, const
                                 tide_bind_text("name", name)));
     *out = NULL;
     size_t found = 0;
-    tide_status status = TIDE_OK;
-    while ((status = tide_foreign_step(query, err)) == TIDE_OK) {
+    TIDE_EACH(tide_foreign_step(query, err)) {
         TIDE_CLEANUP(tide_freep) char *column = tide_table_copy(tide_foreign_col_bytes(query));
         if (!column)
             return tide_no_memory(err);
@@ -76,7 +75,6 @@ static tide_status find_node_column(const char **out, tide_foreign_tx *tx, const
             (strcasecmp(column, "source_node_id") == 0 && !*out))
             *out = strcasecmp(column, "origin_node_id") == 0 ? "origin_node_id" : "source_node_id";
     }
-    TIDE_TRY(status);
     if (found == NEEDED && *out)
         return TIDE_OK;
     return tide_fail(err, TIDE_E_CONFLICT,

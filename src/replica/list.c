@@ -121,14 +121,12 @@ static tide_status give_conflicts(tide_foreign_tx *tx, void *arg, tide_error *er
     TIDE_CLEANUP(tide_foreign_endp) tide_foreign_query *query = NULL;
     TIDE_TRY(tide_desk_init(&desk, call->node, tx, err));
     TIDE_TRY(tide_foreign_begin(&query, tx, TIDE_TEMPLATE_APPLY_CONFLICT_LIST->text, err));
-    for (;;) {
-        const tide_status status = tide_foreign_step(query, err);
-        if (status != TIDE_OK)
-            return status < TIDE_OK ? status : TIDE_OK;
+    TIDE_EACH(tide_foreign_step(query, err)) {
         const tide_status given = give_conflict(call, &desk, query, err);
         if (given != TIDE_OK)
             return given < TIDE_OK ? given : TIDE_OK;
     }
+    return TIDE_OK;
 }
 
 tide_status tide_node_conflicts(tide_node *node, tide_conflict_fn *fn, void *arg, tide_error *err)
@@ -153,10 +151,7 @@ static tide_status give_held(tide_foreign_tx *tx, void *arg, tide_error *err)
     TIDE_CLEANUP(tide_foreign_endp) tide_foreign_query *query = NULL;
     TIDE_TRY(tide_foreign_start(&query, tx, TIDE_TEMPLATE_APPLY_QUARANTINE_LIST->text, err,
                                 tide_bind_i64("limit", call->limit)));
-    for (;;) {
-        const tide_status status = tide_foreign_step(query, err);
-        if (status != TIDE_OK)
-            return status < TIDE_OK ? status : TIDE_OK;
+    TIDE_EACH(tide_foreign_step(query, err)) {
         tide_quarantined held = {.epoch = 0};
         const tide_view origin = tide_foreign_col_bytes(query);
         if (origin.len == TIDE_NODE_LEN)
@@ -170,6 +165,7 @@ static tide_status give_held(tide_foreign_tx *tx, void *arg, tide_error *err)
         held.found_at_us = tide_foreign_col_i64(query);
         TIDE_TRY(call->fn(call->arg, &held, err));
     }
+    return TIDE_OK;
 }
 
 tide_status tide_node_quarantined(tide_node *node, int64_t limit, tide_quarantined_fn *fn,

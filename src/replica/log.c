@@ -350,10 +350,7 @@ static tide_status give_marks(tide_foreign_tx *tx, void *arg, tide_error *err)
     const marks_call *call = arg;
     TIDE_CLEANUP(tide_foreign_endp) tide_foreign_query *query = NULL;
     TIDE_TRY(tide_foreign_begin(&query, tx, TIDE_TEMPLATE_APPLY_ORIGIN_LIST->text, err));
-    for (;;) {
-        const tide_status status = tide_foreign_step(query, err);
-        if (status != TIDE_OK)
-            return status < TIDE_OK ? status : TIDE_OK;
+    TIDE_EACH(tide_foreign_step(query, err)) {
         tide_origin_mark mark = {.epoch = 0};
         const tide_view origin = tide_foreign_col_bytes(query);
         if (origin.len != TIDE_NODE_LEN)
@@ -371,6 +368,7 @@ static tide_status give_marks(tide_foreign_tx *tx, void *arg, tide_error *err)
         TIDE_TRY(find_stamp(&mark, tx, err));
         TIDE_TRY(call->fn(call->arg, &mark, err));
     }
+    return TIDE_OK;
 }
 
 tide_status tide_node_marks(tide_node *node, tide_mark_fn *fn, void *arg, tide_error *err)
@@ -475,14 +473,12 @@ static tide_status give_events(const read_call *call, tide_foreign_tx *tx, tide_
     bind_origin(query, call->origin, call->epoch);
     tide_foreign_bind_i64(query, "after", call->after);
     tide_foreign_bind_i64(query, "through", call->through);
-    for (;;) {
-        const tide_status status = tide_foreign_step(query, err);
-        if (status != TIDE_OK)
-            return status < TIDE_OK ? status : TIDE_OK;
+    TIDE_EACH(tide_foreign_step(query, err)) {
         const int64_t seq = tide_foreign_col_i64(query);
         const int64_t cut = tide_foreign_col_i64(query);
         TIDE_TRY(call->fn(call->arg, tide_foreign_col_bytes(query), seq, cut, err));
     }
+    return TIDE_OK;
 }
 
 static tide_status read_page(tide_foreign_tx *tx, void *arg, tide_error *err)

@@ -376,12 +376,11 @@ static bool read_node(tide_node_id *out, tide_view bytes)
 static tide_status list_marks(tide_foreign_tx *tx, const listing *l, const tide_node_id *peer,
                               tide_error *err)
 {
-    tide_status status;
     TIDE_CLEANUP(tide_foreign_endp) tide_foreign_query *query = NULL;
     TIDE_TRY(
         tide_foreign_start(&query, tx, TIDE_TEMPLATE_PEER_MARK_LIST->text, err,
                            tide_bind_blob("peer", tide_view_bytes(peer->bytes, TIDE_NODE_LEN))));
-    while ((status = tide_foreign_step(query, err)) == TIDE_OK) {
+    TIDE_EACH(tide_foreign_step(query, err)) {
         tide_node_id origin;
         if (!read_node(&origin, tide_foreign_col_bytes(query)))
             continue;
@@ -389,16 +388,15 @@ static tide_status list_marks(tide_foreign_tx *tx, const listing *l, const tide_
         const int64_t mark = tide_foreign_col_i64(query);
         TIDE_TRY(l->mark_fn(l->arg, peer, &origin, epoch, mark, err));
     }
-    return status < TIDE_OK ? status : TIDE_OK;
+    return TIDE_OK;
 }
 
 static tide_status list_peers(tide_foreign_tx *tx, void *arg, tide_error *err)
 {
     const listing *l = arg;
-    tide_status status;
     TIDE_CLEANUP(tide_foreign_endp) tide_foreign_query *query = NULL;
     TIDE_TRY(tide_foreign_begin(&query, tx, TIDE_TEMPLATE_PEER_LIST->text, err));
-    while ((status = tide_foreign_step(query, err)) == TIDE_OK) {
+    TIDE_EACH(tide_foreign_step(query, err)) {
         tide_peer_seen peer = {.name = ""};
         if (!read_node(&peer.node, tide_foreign_col_bytes(query)))
             continue;
@@ -414,7 +412,7 @@ static tide_status list_peers(tide_foreign_tx *tx, void *arg, tide_error *err)
         TIDE_TRY(l->fn(l->arg, &peer, err));
         TIDE_TRY(list_marks(tx, l, &peer.node, err));
     }
-    return status < TIDE_OK ? status : TIDE_OK;
+    return TIDE_OK;
 }
 
 tide_status tide_peer_list(tide_node *node, tide_peer_seen_fn *fn, tide_peer_mark_fn *mark_fn,
@@ -450,12 +448,11 @@ static tide_status tell_cursor(const cursors *c, tide_foreign_query *query, tide
 
 static tide_status tell_cursors(tide_foreign_tx *tx, void *arg, tide_error *err)
 {
-    tide_status status;
     TIDE_CLEANUP(tide_foreign_endp) tide_foreign_query *query = NULL;
     TIDE_TRY(tide_foreign_begin(&query, tx, TIDE_TEMPLATE_PEER_CURSOR_LIST->text, err));
-    while ((status = tide_foreign_step(query, err)) == TIDE_OK)
+    TIDE_EACH(tide_foreign_step(query, err))
         TIDE_TRY(tell_cursor(arg, query, err));
-    return status < TIDE_OK ? status : TIDE_OK;
+    return TIDE_OK;
 }
 
 tide_status tide_peer_cursors(tide_node *node, tide_peer_cursor_fn *fn, void *arg, tide_error *err)

@@ -229,15 +229,13 @@ static tide_status step_clocks(tide_foreign_tx *tx, void *arg, tide_error *err)
                                 tide_bind_i64("limit", STEP_ROWS)));
     TIDE_CLEANUP(tide_buffer_done) tide_buffer last = tide_buffer_of(KEY_BYTES_MAX);
     int rows = 0;
-    tide_status status = TIDE_OK;
-    while ((status = tide_foreign_step(clocks, err)) == TIDE_OK) {
+    TIDE_EACH(tide_foreign_step(clocks, err)) {
         const tide_view key = tide_foreign_col_bytes(clocks);
         TIDE_TRY(scan_clock(s, tx, &table, key, values, err));
         tide_buffer_clear(&last);
         TIDE_TRY(tide_buffer_append_view(&last, key));
         rows++;
     }
-    TIDE_TRY(status);
     s->is_done = rows < STEP_ROWS;
     if (s->is_done) {
         TIDE_TRY(run_by_table(tx, TIDE_TEMPLATE_APPLY_REFER_WANT, table.id, err));

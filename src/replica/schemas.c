@@ -193,8 +193,7 @@ tide_status tide_schemas_follow(tide_foreign_tx *tx, const tide_table *before,
     TIDE_CLEANUP(tide_foreign_endp) tide_foreign_query *query = NULL;
     TIDE_TRY(tide_foreign_start(&query, tx, TIDE_TEMPLATE_SCHEMAS_LIST->text, err,
                                 tide_bind_text("table_name", before->name)));
-    tide_status status = TIDE_OK;
-    while ((status = tide_foreign_step(query, err)) == TIDE_OK) {
+    TIDE_EACH(tide_foreign_step(query, err)) {
         TIDE_CLEANUP(tide_buffer_done) tide_buffer becomes = tide_buffer_of(NAMES_BYTES_MAX);
         const int64_t schema = tide_foreign_col_i64(query);
         (void)tide_foreign_col_bytes(query);
@@ -202,7 +201,6 @@ tide_status tide_schemas_follow(tide_foreign_tx *tx, const tide_table *before,
             return tide_no_memory(err);
         TIDE_TRY(store_becomes(tx, before->name, schema, tide_buffer_view(&becomes), err));
     }
-    TIDE_TRY(status);
     return tide_schemas_raise(tx, err);
 }
 
@@ -213,8 +211,7 @@ tide_status tide_schemas_had(bool *out, tide_foreign_tx *tx, const tide_table *t
     TIDE_TRY(tide_foreign_start(&query, tx, TIDE_TEMPLATE_SCHEMAS_LIST->text, err,
                                 tide_bind_text("table_name", table->name)));
     *out = false;
-    tide_status status = TIDE_OK;
-    while ((status = tide_foreign_step(query, err)) == TIDE_OK) {
+    TIDE_EACH(tide_foreign_step(query, err)) {
         (void)tide_foreign_col_i64(query);
         names was = names_of(tide_foreign_col_bytes(query));
         names is = names_of(tide_foreign_col_bytes(query));
@@ -223,7 +220,7 @@ tide_status tide_schemas_had(bool *out, tide_foreign_tx *tx, const tide_table *t
         while (next_name(&was, &before) && next_name(&is, &after))
             *out = *out || (after.len == 0 && is_named(before, name));
     }
-    return status < TIDE_OK ? status : TIDE_OK;
+    return TIDE_OK;
 }
 
 /* ---- renamed tables ---- */

@@ -239,12 +239,11 @@ static void listed_done(listed *l)
 
 static tide_status load_listed(listed *out, const tide_snapshot_meeting *m, tide_error *err)
 {
-    tide_status status = TIDE_OK;
     TIDE_CLEANUP(tide_foreign_endp) tide_foreign_query *query = NULL;
     TIDE_TRY(tide_foreign_start(&query, m->r->tx, TIDE_TEMPLATE_SNAPSHOT_CONFLICTS->text, err,
                                 tide_bind_i64("table", m->row->table->id),
                                 tide_bind_blob("key", m->row->key)));
-    while ((status = tide_foreign_step(query, err)) == TIDE_OK) {
+    TIDE_EACH(tide_foreign_step(query, err)) {
         TIDE_TRY(tide_list_room(&out->of, out->count, sizeof *out->of, TIDE_LIST_MAX, err));
         tide_snapshot_conflict *one = &out->of[out->count++];
         *one = (tide_snapshot_conflict){.column = (int)tide_foreign_col_i64(query)};
@@ -253,7 +252,7 @@ static tide_status load_listed(listed *out, const tide_snapshot_meeting *m, tide
         if (node.len == TIDE_NODE_LEN)
             memcpy(one->stamp.node.bytes, node.ptr, TIDE_NODE_LEN);
     }
-    return status < TIDE_OK ? status : TIDE_OK;
+    return TIDE_OK;
 }
 
 /* Those that are listed here: shown now, or known to the maker, which had them and does not list them. */

@@ -167,15 +167,14 @@ static tide_status read_info(tide_snapshot_info *out, tide_foreign_query *query,
 static tide_status read_list(tide_foreign_tx *tx, void *arg, tide_error *err)
 {
     infos *list = arg;
-    tide_status status = TIDE_OK;
     TIDE_CLEANUP(tide_foreign_endp) tide_foreign_query *query = NULL;
     TIDE_TRY(tide_foreign_begin(&query, tx, TIDE_TEMPLATE_SNAPSHOT_LIST->text, err));
-    while ((status = tide_foreign_step(query, err)) == TIDE_OK) {
+    TIDE_EACH(tide_foreign_step(query, err)) {
         TIDE_TRY(tide_list_room(&list->of, list->count, sizeof *list->of, TIDE_LIST_MAX, err));
         list->of[list->count] = (tide_snapshot_info){.bytes = 0};
         TIDE_TRY(read_info(&list->of[list->count++], query, err));
     }
-    return status < TIDE_OK ? status : TIDE_OK;
+    return TIDE_OK;
 }
 
 static bool is_file_there(const tide_snapshot_info *info)

@@ -32,12 +32,11 @@ static tide_status keep_mark(tide_restore_run *u, tide_foreign_query *query, tid
 
 tide_status tide_restore_load_marks(tide_restore_run *u, tide_error *err)
 {
-    tide_status status = TIDE_OK;
     TIDE_CLEANUP(tide_foreign_endp) tide_foreign_query *query = NULL;
     TIDE_TRY(tide_foreign_begin(&query, u->r.tx, TIDE_TEMPLATE_APPLY_ORIGIN_LIST->text, err));
-    while ((status = tide_foreign_step(query, err)) == TIDE_OK)
+    TIDE_EACH(tide_foreign_step(query, err))
         TIDE_TRY(keep_mark(u, query, err));
-    return status < TIDE_OK ? status : TIDE_OK;
+    return TIDE_OK;
 }
 
 static const tide_origin_mark *find_here(const tide_restore_run *u, const tide_origin_mark *mark)

@@ -116,11 +116,10 @@ static void statements_done(statements *s)
 static tide_status load_statements(statements *out, const tide_snapshot_writing *w,
                                    const tide_table *table, tide_error *err)
 {
-    tide_status status = TIDE_OK;
     TIDE_CLEANUP(tide_foreign_endp) tide_foreign_query *query = NULL;
     TIDE_TRY(tide_foreign_start(&query, w->tx, TIDE_TEMPLATE_PEER_TABLE_SQL->text, err,
                                 tide_bind_text("name", table->name)));
-    while ((status = tide_foreign_step(query, err)) == TIDE_OK) {
+    TIDE_EACH(tide_foreign_step(query, err)) {
         const tide_view text = tide_foreign_col_bytes(query);
         if (out->count == TIDE_SYNC_TABLE_SQL_MAX)
             return tide_fail(err, TIDE_E_LIMIT, "table %s has more than %d indexes", table->name,
@@ -130,7 +129,7 @@ static tide_status load_statements(statements *out, const tide_snapshot_writing 
             return tide_no_memory(err);
         out->count++;
     }
-    return status < TIDE_OK ? status : TIDE_OK;
+    return TIDE_OK;
 }
 
 static tide_status put_table(tide_snapshot_writing *w, const tide_table *table, tide_error *err)
@@ -167,10 +166,9 @@ static tide_status find_cut(tide_origin_mark *mark, const tide_snapshot_writing 
 
 static tide_status load_origins(tide_snapshot_writing *w, tide_error *err)
 {
-    tide_status status = TIDE_OK;
     TIDE_CLEANUP(tide_foreign_endp) tide_foreign_query *query = NULL;
     TIDE_TRY(tide_foreign_begin(&query, w->tx, TIDE_TEMPLATE_APPLY_ORIGIN_LIST->text, err));
-    while ((status = tide_foreign_step(query, err)) == TIDE_OK) {
+    TIDE_EACH(tide_foreign_step(query, err)) {
         TIDE_TRY(
             tide_list_room(&w->origins, w->origin_count, sizeof *w->origins, TIDE_LIST_MAX, err));
         tide_origin_mark *mark = &w->origins[w->origin_count];
@@ -183,7 +181,7 @@ static tide_status load_origins(tide_snapshot_writing *w, tide_error *err)
         TIDE_TRY(find_cut(mark, w, tide_foreign_col_bytes(query), err));
         w->origin_count++;
     }
-    return status < TIDE_OK ? status : TIDE_OK;
+    return TIDE_OK;
 }
 
 /* NULL: no such log. */
@@ -199,10 +197,9 @@ static const tide_origin_mark *find_origin(const tide_snapshot_writing *w,
 
 static tide_status put_cursors(tide_snapshot_writing *w, tide_error *err)
 {
-    tide_status status = TIDE_OK;
     TIDE_CLEANUP(tide_foreign_endp) tide_foreign_query *query = NULL;
     TIDE_TRY(tide_foreign_begin(&query, w->tx, TIDE_TEMPLATE_SNAPSHOT_CURSORS->text, err));
-    while ((status = tide_foreign_step(query, err)) == TIDE_OK) {
+    TIDE_EACH(tide_foreign_step(query, err)) {
         tide_snapshot_cursor cursor = {.prefix = 0};
         cursor.table = tide_foreign_col_bytes(query);
         if (!tide_snapshot_write_node(&cursor.origin, tide_foreign_col_bytes(query)))
@@ -222,18 +219,17 @@ static tide_status put_cursors(tide_snapshot_writing *w, tide_error *err)
             cursor.last_seq = of->prefix;
         TIDE_TRY(tide_snapshot_write_record(w, tide_snapshot_put_cursor(&w->record, &cursor), err));
     }
-    return status < TIDE_OK ? status : TIDE_OK;
+    return TIDE_OK;
 }
 
 static tide_status put_events(tide_snapshot_writing *w, const tide_origin_mark *of, tide_error *err)
 {
-    tide_status status = TIDE_OK;
     TIDE_CLEANUP(tide_foreign_endp) tide_foreign_query *query = NULL;
     TIDE_TRY(tide_foreign_start(
         &query, w->tx, TIDE_TEMPLATE_SNAPSHOT_EVENTS->text, err,
         tide_bind_blob("origin", tide_view_bytes(of->origin.bytes, TIDE_NODE_LEN)),
         tide_bind_i64("epoch", of->epoch), tide_bind_i64("prefix", of->prefix)));
-    while ((status = tide_foreign_step(query, err)) == TIDE_OK) {
+    TIDE_EACH(tide_foreign_step(query, err)) {
         tide_snapshot_event event = {.is_processed = tide_foreign_col_i64(query) != 0};
         event.reason = tide_foreign_col_bytes(query);
         event.detail = tide_foreign_col_bytes(query);
@@ -242,7 +238,7 @@ static tide_status put_events(tide_snapshot_writing *w, const tide_origin_mark *
         TIDE_TRY(tide_snapshot_write_record(w, tide_snapshot_put_event(&w->record, &event), err));
         w->counted.events++;
     }
-    return status < TIDE_OK ? status : TIDE_OK;
+    return TIDE_OK;
 }
 
 static tide_status put_begin(tide_snapshot_writing *w, tide_error *err)

@@ -210,18 +210,16 @@ tide_status tide_snapshot_write_rows(tide_snapshot_writing *w, int index, tide_e
     const tide_table *table = &w->tables[index];
     tide_snapshot_sum sum = {.table = index};
     int64_t standing = 0;
-    tide_status status = TIDE_OK;
     TIDE_CLEANUP(tide_foreign_endp) tide_foreign_query *rows = NULL;
     TIDE_CLEANUP(tide_foreign_endp) tide_foreign_query *get = NULL;
     TIDE_TRY(tide_foreign_start(&rows, w->tx, TIDE_TEMPLATE_SNAPSHOT_ROWS->text, err,
                                 tide_bind_i64("table", table->id)));
     TIDE_TRY(tide_table_query(&get, w->tx, table, TIDE_TABLE_ROW_GET, err));
-    while ((status = tide_foreign_step(rows, err)) == TIDE_OK) {
+    TIDE_EACH(tide_foreign_step(rows, err)) {
         TIDE_TRY(put_row(w, rows, get, index, &standing, err));
         if (w->counted.rows % TELL_EVERY == 0)
             TIDE_TRY(tide_snapshot_tell(w->maker->watch, "writing rows", w->counted.rows, 0, err));
     }
-    TIDE_TRY(status);
     TIDE_TRY(tide_snapshot_sum_of(&sum, w->tx, table, err));
     if (sum.rows != standing)
         return fail_missing(table, err);

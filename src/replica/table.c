@@ -114,10 +114,8 @@ static tide_status read_columns(tide_table *table, tide_foreign_tx *tx, bool *is
     TIDE_CLEANUP(tide_foreign_endp) tide_foreign_query *query = NULL;
     TIDE_TRY(tide_foreign_start(&query, tx, TIDE_TEMPLATE_SCHEMA_COLUMNS->text, err,
                                 tide_bind_text("name", table->name)));
-    tide_status status = TIDE_OK;
-    while ((status = tide_foreign_step(query, err)) == TIDE_OK)
+    TIDE_EACH(tide_foreign_step(query, err))
         TIDE_TRY(add_column(table, query, is_integer, err));
-    TIDE_TRY(status);
     if (table->column_count > TIDE_TABLE_COLUMNS_MAX)
         return tide_fail(err, TIDE_E_UNSUPPORTED,
                          "table %s has %d columns, at most %d can be replicated", table->name,
@@ -331,10 +329,8 @@ static tide_status read_recorded(tide_table *table, tide_foreign_tx *tx, tide_er
     TIDE_CLEANUP(tide_foreign_endp) tide_foreign_query *query = NULL;
     TIDE_TRY(tide_foreign_start(&query, tx, TIDE_TEMPLATE_REPLICA_COLUMNS->text, err,
                                 tide_bind_i64("table_id", table->id)));
-    tide_status status = TIDE_OK;
-    while ((status = tide_foreign_step(query, err)) == TIDE_OK)
+    TIDE_EACH(tide_foreign_step(query, err))
         TIDE_TRY(take_recorded(table, query, err));
-    TIDE_TRY(status);
     if (table->key_count == 0)
         return tide_fail(err, TIDE_E_DAMAGED, "tide_replica_columns: table %s has no key",
                          table->name);
@@ -419,8 +415,7 @@ tide_status tide_table_list(tide_foreign_tx *tx, tide_table_fn *fn, void *arg, t
 {
     TIDE_CLEANUP(tide_foreign_endp) tide_foreign_query *query = NULL;
     TIDE_TRY(tide_foreign_begin(&query, tx, TIDE_TEMPLATE_REPLICA_TABLE_LIST->text, err));
-    tide_status status = TIDE_OK;
-    while ((status = tide_foreign_step(query, err)) == TIDE_OK) {
+    TIDE_EACH(tide_foreign_step(query, err)) {
         TIDE_CLEANUP(tide_freep) char *name = tide_table_copy(tide_foreign_col_bytes(query));
         if (!name)
             return tide_no_memory(err);
@@ -428,5 +423,5 @@ tide_status tide_table_list(tide_foreign_tx *tx, tide_table_fn *fn, void *arg, t
         TIDE_TRY(tide_table_find(&table, tx, name, err));
         TIDE_TRY(fn(arg, &table, err));
     }
-    return status < TIDE_OK ? status : TIDE_OK;
+    return TIDE_OK;
 }

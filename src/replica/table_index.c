@@ -204,10 +204,9 @@ static tide_status read_terms(tide_table_unique *unique, tide_foreign_tx *tx,
     TIDE_CLEANUP(tide_foreign_endp) tide_foreign_query *query = NULL;
     TIDE_TRY(tide_foreign_start(&query, tx, TIDE_TEMPLATE_SCHEMA_TERMS->text, err,
                                 tide_bind_view("name", index)));
-    tide_status status = TIDE_OK;
-    while ((status = tide_foreign_step(query, err)) == TIDE_OK)
+    TIDE_EACH(tide_foreign_step(query, err))
         TIDE_TRY(add_term(unique, table, query, err));
-    return status < TIDE_OK ? status : TIDE_OK;
+    return TIDE_OK;
 }
 
 static tide_table_unique *grow_uniques(tide_table *table)
@@ -340,8 +339,7 @@ tide_status tide_table_read_foreign(tide_table *table, tide_foreign_tx *tx, tide
     TIDE_TRY(tide_foreign_start(&query, tx, TIDE_TEMPLATE_SCHEMA_FOREIGN->text, err,
                                 tide_bind_text("name", table->name)));
     int64_t last_id = -1;
-    tide_status status = TIDE_OK;
-    while ((status = tide_foreign_step(query, err)) == TIDE_OK) {
+    TIDE_EACH(tide_foreign_step(query, err)) {
         const int64_t id = tide_foreign_col_i64(query);
         const tide_view parent = tide_foreign_col_bytes(query);
         tide_table_foreign *foreign =
@@ -355,7 +353,6 @@ tide_status tide_table_read_foreign(tide_table *table, tide_foreign_tx *tx, tide
         TIDE_TRY(add_pair(table, foreign, query, err));
         last_id = id;
     }
-    TIDE_TRY(status);
     table->has_foreign_keys = table->foreign_count > 0;
     for (int i = 0; i < table->foreign_count; i++)
         TIDE_TRY(find_parent(&table->foreign[i], tx, err));

@@ -493,8 +493,7 @@ static tide_status list_epochs(tide_tx *tx, void *arg, tide_error *err)
     const history_request *request = arg;
     TIDE_CLEANUP(tide_query_endp) tide_query *query = NULL;
     TIDE_TRY(tide_query_begin(&query, tx, TIDE_SQL_EPOCH_LIST, err));
-    tide_status status = TIDE_OK;
-    while ((status = tide_query_step(query, err)) == TIDE_OK) {
+    TIDE_EACH(tide_query_step(query, err)) {
         tide_epoch epoch = {.epoch = tide_query_col_i64(query)};
         copy_view(epoch.epoch_id, sizeof epoch.epoch_id, tide_query_col_text(query));
         epoch.started_at_us = tide_query_col_time(query);
@@ -502,7 +501,7 @@ static tide_status list_epochs(tide_tx *tx, void *arg, tide_error *err)
         copy_view(epoch.evidence, sizeof epoch.evidence, tide_query_col_text(query));
         TIDE_TRY(request->fn(request->arg, &epoch, err));
     }
-    return status < TIDE_OK ? status : TIDE_OK;
+    return TIDE_OK;
 }
 
 tide_status tide_identity_history(tide_store *store, tide_epoch_fn *fn, void *arg, tide_error *err)

@@ -38,8 +38,7 @@ tide_status tide_migrations_check(const tide_migration_set *set, tide_tx *tx, in
     *applied = 0;
     TIDE_CLEANUP(tide_query_endp) tide_query *query = NULL;
     TIDE_TRY(tide_query_begin(&query, tx, set->list, err));
-    tide_status status = TIDE_OK;
-    while ((status = tide_query_step(query, err)) == TIDE_OK) {
+    TIDE_EACH(tide_query_step(query, err)) {
         *applied = tide_query_col_i64(query);
         const tide_view version = tide_query_col_text(query);
         const tide_view sum = tide_query_col_text(query);
@@ -56,7 +55,7 @@ tide_status tide_migrations_check(const tide_migration_set *set, tide_tx *tx, in
                              "%s: migration %d (%s) of the %s was applied with another text",
                              tx->store->name, known->number, known->name, set->name);
     }
-    return status < TIDE_OK ? status : TIDE_OK;
+    return TIDE_OK;
 }
 
 static tide_status apply_one(const tide_migration_set *set, tide_tx *tx,

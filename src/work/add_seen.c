@@ -71,10 +71,9 @@ static tide_status mark_seen(tide_item_batch *b, tide_error *err)
     TIDE_CLEANUP(tide_query_endp) tide_query *query = NULL;
     TIDE_TRY(tide_query_begin(&query, b->tx, TIDE_SQL_WORK_SEEN, err));
     TIDE_TRY(tide_item_bind_texts(query, "ids", ids, b->id_count, false, err));
-    tide_status status = TIDE_OK;
-    while ((status = tide_query_step(query, err)) == TIDE_OK)
+    TIDE_EACH(tide_query_step(query, err))
         TIDE_TRY(mark_seen_row(b, query, err));
-    return status < TIDE_OK ? status : TIDE_OK;
+    return TIDE_OK;
 }
 
 /* ---- by unique key ---- */
@@ -120,10 +119,9 @@ static tide_status mark_live(tide_item_batch *b, tide_error *err)
     tide_json_array_end(&json);
     TIDE_TRY(tide_query_begin(&query, b->tx, TIDE_SQL_WORK_LIVE_KEYS, err));
     TIDE_TRY(tide_item_bind_list(query, "keys", &json, err));
-    tide_status status = TIDE_OK;
-    while ((status = tide_query_step(query, err)) == TIDE_OK)
+    TIDE_EACH(tide_query_step(query, err))
         TIDE_TRY(mark_live_row(b, query, err));
-    return status < TIDE_OK ? status : TIDE_OK;
+    return TIDE_OK;
 }
 
 /* A key given twice in one batch: the second stands for the first new one. (What is live already was found by then. An

@@ -248,10 +248,8 @@ static tide_status take_items(tide_tx *tx, claim *c, bool is_promoted, int64_t r
     c->is_first = false;
     TIDE_CLEANUP(tide_query_endp) tide_query *query = NULL;
     TIDE_TRY(begin_claim(&query, tx, c, is_promoted, reach, err));
-    tide_status status = TIDE_OK;
-    while ((status = tide_query_step(query, err)) == TIDE_OK)
+    TIDE_EACH(tide_query_step(query, err))
         TIDE_TRY(read_claimed(query, c, err));
-    TIDE_TRY(status);
     tide_query_endp(&query);
     sort_claims(c);
     return c->is_first ? run_tasks(tx, c, err) : TIDE_OK;

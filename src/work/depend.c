@@ -213,10 +213,8 @@ static tide_status settle_all_outside(graph *g, tide_error *err)
     TIDE_CLEANUP(tide_query_endp) tide_query *query = NULL;
     TIDE_TRY(tide_query_begin(&query, g->batch->tx, TIDE_SQL_WORK_DEPENDENCIES_LOCK, err));
     TIDE_TRY(tide_item_bind_texts(query, "ids", ids, count, false, err));
-    tide_status status = TIDE_OK;
-    while ((status = tide_query_step(query, err)) == TIDE_OK)
+    TIDE_EACH(tide_query_step(query, err))
         TIDE_TRY(settle_row(g, query, &settled, err));
-    TIDE_TRY(status);
     if (settled != outside)
         return fail_unsettled(g, err);
     int64_t now_us = 0;

@@ -98,10 +98,9 @@ static tide_status find_overdue(tide_tx *tx, expire_step *step, const tide_sql *
         &query, tx, sql, err,
         TIDE_BIND_IF(!is_left, tide_bind_time("lease_now", step->clock.lease_now_us)),
         tide_bind_i64("limit", step->limit - step->count)));
-    tide_status status = TIDE_OK;
-    while ((status = tide_query_step(query, err)) == TIDE_OK)
+    TIDE_EACH(tide_query_step(query, err))
         TIDE_TRY(read_overdue(query, step, is_left, err));
-    return status < TIDE_OK ? status : TIDE_OK;
+    return TIDE_OK;
 }
 
 static int compare_tasks(const void *a, const void *b)
@@ -183,10 +182,9 @@ static tide_status apply_decisions(tide_tx *tx, expire_step *step, tide_error *e
     tide_query_bind_time(query, "now", step->clock.now_us);
     tide_query_bind_time(query, "lease_now", step->clock.lease_now_us);
     tide_query_bind_i64(query, "floor", tide_lease_token_floor(tx));
-    tide_status status = TIDE_OK;
-    while ((status = tide_query_step(query, err)) == TIDE_OK)
+    TIDE_EACH(tide_query_step(query, err))
         mark_done(step, tide_query_col_text(query));
-    return status < TIDE_OK ? status : TIDE_OK;
+    return TIDE_OK;
 }
 
 /* ---- recording ---- */

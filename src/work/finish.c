@@ -26,14 +26,13 @@ static tide_status wake_dependents(tide_tx *tx, const char *const *ids, int coun
     TIDE_CLEANUP(tide_query_endp) tide_query *query = NULL;
     TIDE_TRY(tide_query_begin(&query, tx, TIDE_SQL_WORK_READY_DEPENDENTS, err));
     TIDE_TRY(tide_item_bind_texts(query, "ids", ids, count, false, err));
-    tide_status status = TIDE_OK;
-    while ((status = tide_query_step(query, err)) == TIDE_OK) {
+    TIDE_EACH(tide_query_step(query, err)) {
         tide_row row = {.query = query, .arena = &arena};
         const char *type = tide_row_text(&row);
         if (type)
             tide_item_wake(wakes, type);
     }
-    return status < TIDE_OK ? status : TIDE_OK;
+    return TIDE_OK;
 }
 
 /* Of those still marked as lost: which were completed before, by this very token and with this very output? */
@@ -43,12 +42,11 @@ static tide_status mark_repeated(tide_tx *tx, const tide_lease_list *held, int c
     TIDE_CLEANUP(tide_query_endp) tide_query *query = NULL;
     TIDE_TRY(tide_query_begin(&query, tx, TIDE_SQL_WORK_FINISHED, err));
     TIDE_TRY(tide_lease_list_bind(query, "items", held, count, err));
-    tide_status status = TIDE_OK;
-    while ((status = tide_query_step(query, err)) == TIDE_OK) {
+    TIDE_EACH(tide_query_step(query, err)) {
         const tide_view id = tide_query_col_text(query);
         (void)tide_lease_list_mark(held, count, id, tide_query_col_i64(query));
     }
-    return status < TIDE_OK ? status : TIDE_OK;
+    return TIDE_OK;
 }
 
 /* ---- one, with everything that belongs to it ---- */

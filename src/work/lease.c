@@ -30,12 +30,11 @@ static tide_status renew_leases(tide_tx *tx, void *arg, tide_error *err)
         tide_query_bind_time(query, "expires", clock.lease_now_us + r->lease_us);
     else
         tide_query_bind_i64(query, "lease_us", r->lease_us);
-    tide_status status = TIDE_OK;
-    while ((status = tide_query_step(query, err)) == TIDE_OK) {
+    TIDE_EACH(tide_query_step(query, err)) {
         const tide_view id = tide_query_col_text(query);
         (void)tide_lease_list_mark(r->held, r->count, id, tide_query_col_i64(query));
     }
-    return status < TIDE_OK ? status : TIDE_OK;
+    return TIDE_OK;
 }
 
 tide_status tide_work_renew(tide_store *store, tide_work_ref *items, int count, int64_t lease_us,

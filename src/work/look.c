@@ -173,8 +173,7 @@ static tide_status read_attempts(tide_tx *tx, void *arg, tide_error *err)
     TIDE_TRY(tide_query_start(
         &query, tx, TIDE_SQL_WORK_ATTEMPTS_LIST, err, tide_bind_text("id", request->id),
         tide_bind_i64("after", request->after_token), tide_bind_i64("limit", ATTEMPTS_PAGE)));
-    tide_status status = TIDE_OK;
-    while ((status = tide_query_step(query, err)) == TIDE_OK) {
+    TIDE_EACH(tide_query_step(query, err)) {
         tide_row row = {.query = query, .arena = &request->arena};
         tide_work_attempt *attempt = &request->rows[request->count++];
         attempt->attempt = tide_query_col_i64(query);
@@ -187,7 +186,7 @@ static tide_status read_attempts(tide_tx *tx, void *arg, tide_error *err)
         attempt->ended_at_us = tide_row_time(&row);
         TIDE_TRY(tide_row_end(&row, err));
     }
-    return status < TIDE_OK ? status : TIDE_OK;
+    return TIDE_OK;
 }
 
 static tide_status list_attempts(tide_store *store, attempts_request *request,

@@ -41,13 +41,12 @@ static tide_status read_items(tide_tx *tx, tide_resume *r, tide_error *err)
     TIDE_TRY(tide_query_start(&query, tx, TIDE_SQL_TASK_RESUME_ITEMS, err,
                               tide_bind_text("task_id", r->task_id),
                               tide_bind_time("lease_now", r->clock.lease_now_us)));
-    tide_status status = TIDE_OK;
-    while ((status = tide_query_step(query, err)) == TIDE_OK) {
+    TIDE_EACH(tide_query_step(query, err)) {
         TIDE_TRY(tide_list_room(&r->items, r->item_count, sizeof *r->items, TIDE_LIST_MAX, err));
         TIDE_TRY(tide_item_read(query, &r->arena, &r->items[r->item_count], NULL, err));
         r->item_count++;
     }
-    return status < TIDE_OK ? status : TIDE_OK;
+    return TIDE_OK;
 }
 
 static tide_status read_key(tide_query *query, tide_resume *r, tide_idempotency_key *out,
@@ -77,13 +76,12 @@ static tide_status read_keys(tide_tx *tx, tide_resume *r, tide_error *err)
     TIDE_TRY(tide_query_start(&query, tx, TIDE_SQL_TASK_ANSWERS, err,
                               tide_bind_text("task_id", r->task_id),
                               tide_bind_time("now", r->clock.now_us)));
-    tide_status status = TIDE_OK;
-    while ((status = tide_query_step(query, err)) == TIDE_OK) {
+    TIDE_EACH(tide_query_step(query, err)) {
         TIDE_TRY(tide_list_room(&r->keys, r->key_count, sizeof *r->keys, TIDE_LIST_MAX, err));
         TIDE_TRY(read_key(query, r, &r->keys[r->key_count], err));
         r->key_count++;
     }
-    return status < TIDE_OK ? status : TIDE_OK;
+    return TIDE_OK;
 }
 
 /* ---- the history ---- */
@@ -156,10 +154,8 @@ static tide_status read_later_page(tide_tx *tx, tide_resume *r, const tide_segme
     TIDE_TRY(tide_query_begin(&query, tx, TIDE_SQL_TASK_LATER, err));
     bind_segment(query, segment, *low);
     tide_query_bind_i64(query, "limit", TIDE_JOURNAL_PAGE_MAX);
-    tide_status status = TIDE_OK;
-    while ((status = tide_query_step(query, err)) == TIDE_OK)
+    TIDE_EACH(tide_query_step(query, err))
         numbers[count++] = tide_query_col_i64(query);
-    TIDE_TRY(status);
     *is_last = count < TIDE_JOURNAL_PAGE_MAX;
     if (count == 0)
         return TIDE_OK;

@@ -39,10 +39,9 @@ static tide_status read_items(tide_tx *tx, stats *s, int64_t now_us, tide_error 
     TIDE_CLEANUP(tide_query_endp) tide_query *query = NULL;
     TIDE_TRY(tide_query_start(&query, tx, TIDE_SQL_WORK_STATS_ITEMS, err,
                               tide_bind_time("now", now_us)));
-    tide_status status = TIDE_OK;
-    while ((status = tide_query_step(query, err)) == TIDE_OK)
+    TIDE_EACH(tide_query_step(query, err))
         TIDE_TRY(add_item_stat(s, query, err));
-    return status < TIDE_OK ? status : TIDE_OK;
+    return TIDE_OK;
 }
 
 static tide_status read_leases(tide_tx *tx, stats *s, int64_t lease_now_us, tide_error *err)

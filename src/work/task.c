@@ -95,14 +95,13 @@ static tide_status count_items(tide_tx *tx, const char *task_id, tide_task *out,
     TIDE_CLEANUP(tide_query_endp) tide_query *query = NULL;
     TIDE_TRY(
         tide_query_start(&query, tx, TIDE_SQL_TASK_ITEMS, err, tide_bind_text("task_id", task_id)));
-    tide_status status = TIDE_OK;
-    while ((status = tide_query_step(query, err)) == TIDE_OK) {
+    TIDE_EACH(tide_query_step(query, err)) {
         int64_t *count = find_count(out, tide_query_col_text(query));
         const int64_t found = tide_query_col_i64(query);
         if (count)
             *count = found;
     }
-    return status < TIDE_OK ? status : TIDE_OK;
+    return TIDE_OK;
 }
 
 typedef struct find_request {

@@ -297,10 +297,9 @@ static tide_status put_rows(tide_tx *tx, showing *s, const tide_sql *sql,
     TIDE_CLEANUP(tide_query_endp) tide_query *query = NULL;
     TIDE_TRY(tide_query_start(&query, tx, sql, err, tide_bind_text("name", s->row.stream.name),
                               tide_bind_i64("limit", s->limit)));
-    tide_status status;
-    while ((status = tide_query_step(query, err)) == TIDE_OK)
+    TIDE_EACH(tide_query_step(query, err))
         put(s, query);
-    return status < TIDE_OK ? status : TIDE_OK;
+    return TIDE_OK;
 }
 
 static tide_status put_holes(tide_tx *tx, void *arg, tide_error *err)

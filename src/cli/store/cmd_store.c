@@ -28,13 +28,12 @@ static tide_status find_version(tide_tx *tx, void *arg, tide_error *err)
     char *version = arg;
     TIDE_CLEANUP(tide_query_endp) tide_query *query = NULL;
     TIDE_TRY(tide_query_begin(&query, tx, TIDE_SQL_SCHEMA_LIST, err));
-    tide_status status = TIDE_OK;
-    while ((status = tide_query_step(query, err)) == TIDE_OK) {
+    TIDE_EACH(tide_query_step(query, err)) {
         (void)tide_query_col_i64(query);
         const tide_view text = tide_query_col_text(query);
         (void)snprintf(version, VERSION_SIZE, "%.*s", (int)text.len, text.ptr);
     }
-    return status < TIDE_OK ? status : TIDE_OK;
+    return TIDE_OK;
 }
 
 static tide_status read_version(char version[VERSION_SIZE], tide_store *store, tide_error *err)

@@ -61,14 +61,13 @@ static tide_status look_for_newest(tide_tx *tx, void *arg, tide_error *err)
     const page_look *look = arg;
     tide_lake_catalog catalog;
     TIDE_CLEANUP(tide_query_endp) tide_query *query = NULL;
-    tide_status status;
     tide_buffer_clear(look->page->out); /* it may run again */
     TIDE_TRY(tide_lake_find_catalog(tx, look->catalog, &catalog, err));
     TIDE_TRY(tide_query_start(&query, tx, TIDE_LAKE_SQL_LAKE_SNAPSHOT_NEWEST, err,
                               tide_bind_i64("catalog_id", catalog.catalog_id),
                               tide_bind_i64("before", look->before > 0 ? look->before : INT64_MAX),
                               tide_bind_i64("limit", look->limit)));
-    while ((status = tide_query_step(query, err)) == TIDE_OK) {
+    TIDE_EACH(tide_query_step(query, err)) {
         tide_lake_snapshot row = {.snapshot_id = tide_query_col_i64(query)};
         row.catalog_id = tide_query_col_i64(query);
         row.time_us = tide_query_col_time(query);
@@ -78,7 +77,7 @@ static tide_status look_for_newest(tide_tx *tx, void *arg, tide_error *err)
         row.message = tide_query_col_text(query);
         TIDE_TRY(put_snapshot(look->page, &row, err));
     }
-    return status < TIDE_OK ? status : TIDE_OK;
+    return TIDE_OK;
 }
 
 /* ---- a list, which may wait for its first ---- */

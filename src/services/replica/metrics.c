@@ -235,7 +235,6 @@ static tide_status look_at_file(tide_foreign_tx *tx, void *arg, tide_error *err)
     tide_replica_metrics *m = arg;
     look_call call = {.m = m, .tx = tx};
     int64_t number = 0;
-    tide_status status;
     TIDE_TRY(tide_table_list(tx, count_table, &call, err));
     TIDE_TRY(get_number(&number, tx, TIDE_TEMPLATE_METRIC_TOMBSTONES, err));
     set(m, FIGURE_TOMBSTONES, "", "", number);
@@ -244,14 +243,14 @@ static tide_status look_at_file(tide_foreign_tx *tx, void *arg, tide_error *err)
     TIDE_TRY(look_at_clock(m, tx, err));
     TIDE_CLEANUP(tide_foreign_endp) tide_foreign_query *query = NULL;
     TIDE_TRY(tide_foreign_begin(&query, tx, TIDE_TEMPLATE_METRIC_TABLE_EVENTS->text, err));
-    while ((status = tide_foreign_step(query, err)) == TIDE_OK) {
+    TIDE_EACH(tide_foreign_step(query, err)) {
         char table[LABEL];
         const tide_view name = tide_foreign_col_bytes(query);
         (void)snprintf(table, sizeof table, "%.*s", (int)(name.len < LABEL ? name.len : LABEL - 1),
                        name.ptr ? name.ptr : "");
         set(m, FIGURE_TABLE_EVENTS, table, "", tide_foreign_col_i64(query));
     }
-    return status < TIDE_OK ? status : TIDE_OK;
+    return TIDE_OK;
 }
 
 /* ---- logs and peers ---- */

@@ -121,7 +121,6 @@ static tide_status put_event(paging *p, const tide_origin_mark *mark, tide_forei
 static tide_status put_log(paging *p, tide_foreign_tx *tx, const tide_origin_mark *mark,
                            int64_t after, int64_t since, tide_error *err)
 {
-    tide_status status;
     TIDE_CLEANUP(tide_foreign_endp) tide_foreign_query *query = NULL;
     TIDE_TRY(tide_foreign_start(
         &query, tx, TIDE_TEMPLATE_PEER_TABLE_EVENTS->text, err,
@@ -129,7 +128,7 @@ static tide_status put_log(paging *p, tide_foreign_tx *tx, const tide_origin_mar
         tide_bind_blob("origin", tide_view_bytes(mark->origin.bytes, TIDE_NODE_LEN)),
         tide_bind_i64("epoch", mark->epoch), tide_bind_i64("after", after),
         tide_bind_i64("since", since), tide_bind_i64("limit", p->skip + p->left + 1)));
-    while ((status = tide_foreign_step(query, err)) == TIDE_OK) {
+    TIDE_EACH(tide_foreign_step(query, err)) {
         if (p->skip > 0) {
             p->skip--;
             continue;
@@ -142,7 +141,7 @@ static tide_status put_log(paging *p, tide_foreign_tx *tx, const tide_origin_mar
         }
         TIDE_TRY(put_event(p, mark, query, err));
     }
-    return status < TIDE_OK ? status : TIDE_OK;
+    return TIDE_OK;
 }
 
 static tide_status put_logs(tide_foreign_tx *tx, void *arg, tide_error *err)
