@@ -18,7 +18,7 @@
 #include "demo/demo_load.h"
 #include "demo/tcp_proxy.h"
 #include "net/client/client.h"
-#include "runtime/child_start.h"
+#include "runtime/child.h"
 
 enum {
     PATH_SIZE = 4096,

@@ -18,6 +18,7 @@
 
 #include "base/log.h"
 #include "demo/demo_fault.h"
+#include "demo/demo_sim.h"
 
 typedef struct tide_demo_fleet tide_demo_fleet;
 
@@ -42,5 +43,14 @@ void tide_demo_fleet_address(const tide_demo_fleet *fleet, int index, char *out)
 void tide_demo_fleet_disturb(tide_demo_fleet *fleet, int index, tide_demo_fault fault,
                              int64_t for_us);
 tide_demo_standing tide_demo_fleet_look(tide_demo_fleet *fleet, int index);
+
+/* ---- how far simulated agents are, in a file ---- */
+
+/* spare: ticks that may pass before it is saved again; whoever loads it begins behind them. */
+TIDE_MUST_CHECK tide_status tide_demo_fleet_save(const char *file, const tide_sim *sims, int count,
+                                                 int64_t spare, tide_error *err);
+/* Fills session and tick of those whose names stand there; the others stay as they are. No file: fine. */
+TIDE_MUST_CHECK tide_status tide_demo_fleet_load(const char *file, tide_sim *sims, int count,
+                                                 tide_error *err);
 
 #endif

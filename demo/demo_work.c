@@ -20,7 +20,7 @@
 
 #include "base/cleanup.h"
 #include "base/thread.h"
-#include "runtime/child_start.h"
+#include "runtime/child.h"
 
 enum {
     WORKERS = TIDE_DEMO_WORKERS,

@@ -10,4 +10,10 @@
 /* The remote must outlive it. */
 tide_repair_peer tide_repair_of_remote(tide_remote *remote);
 
+/* After a sync with a peer whose log and ours have different events under the same numbers (replica/self.h): the tables are compared and
+ * repaired, once. What was repaired becomes events of this node, and so reaches those who have one of the two logs and will never ask for the other.
+ * A crash at any point is harmless; it is done again by the next sync. */
+TIDE_MUST_CHECK tide_status tide_remote_mend(tide_node *node, tide_remote *there,
+                                             const tide_sync_options *options, tide_error *err);
+
 #endif

@@ -125,4 +125,18 @@ void tide_child_terminate(tide_child *child, int reason, int64_t grace_us);
 /* Does it share our process group (and terminal)? */
 bool tide_child_is_in_our_group(const tide_child *child);
 
+/* ---- a child that the caller waits for itself ---- */
+
+/* Between fork and exec only async-signal-safe calls are made. */
+typedef struct tide_child_started {
+    pid_t pid;
+    bool has_own_group;
+    int in_fd;  /* its stdin; -1: none. Does not block */
+    int out_fd; /* its stdout; -1: none. Does not block */
+} tide_child_started;
+
+/* Statuses as tide_child_run. The descriptors are the caller's. */
+TIDE_MUST_CHECK tide_status tide_child_start(const tide_child_spec *spec, tide_child_started *out,
+                                             tide_error *err);
+
 #endif

@@ -1,14 +1,13 @@
 #include "runtime/listener.h"
 
 #include <errno.h>
+#include <pthread.h>
 #include <stdatomic.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 #include <sys/resource.h>
 #include <sys/stat.h>
-
-#include <pthread.h>
 
 #include "base/cleanup.h"
 #include "base/thread.h"
@@ -577,5 +576,24 @@ tide_status tide_listener_serve(tide_listener *listener, tide_error *err)
     if (status == TIDE_E_INTERRUPTED)
         return status; /* somebody is in a hurry: the process ends as it is */
     tide_listener_stop(listener);
+    return status;
+}
+
+/* ---- a daemon of one part ---- */
+
+void tide_single_service_done(tide_single_service *single)
+{
+    tide_listener_stop(single->listener); /* no calls from here on */
+    if (single->component)
+        single->close(single->component);
+    tide_listener_close(single->listener);
+    *single = (tide_single_service){.listener = NULL};
+}
+
+tide_status tide_single_service_serve(tide_single_service *single, tide_error *err)
+{
+    const tide_status status = tide_listener_serve(single->listener, err);
+    if (status == TIDE_E_INTERRUPTED)
+        *single = (tide_single_service){.listener = NULL};
     return status;
 }

@@ -4,5 +4,6 @@
  * this have no such limit. */
 #pragma GCC diagnostic ignored "-Woverlength-strings"
 
-#include "tidemark_sql.c"       /* NOLINT(bugprone-suspicious-include) */
-#include "tidemark_templates.c" /* NOLINT(bugprone-suspicious-include) */
+#include "tidemark_duckdb_sql.c" /* NOLINT(bugprone-suspicious-include) */
+#include "tidemark_sql.c"        /* NOLINT(bugprone-suspicious-include) */
+#include "tidemark_templates.c"  /* NOLINT(bugprone-suspicious-include) */

@@ -9,7 +9,7 @@
 
 #include "base/cleanup.h"
 #include "colony/ask.h"
-#include "demo/demo_fleet_file.h"
+#include "demo/demo_fleet.h"
 #include "support/check.h"
 
 #define SESSION "11111111-2222-3333-4444-555555555555"

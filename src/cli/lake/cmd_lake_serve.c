@@ -2,7 +2,7 @@
 #include "base/cleanup.h"
 #include "cli/frame/listener_options.h"
 #include "cli/lake/cmd_lake.h"
-#include "runtime/single_service.h"
+#include "runtime/listener.h"
 #include "services/lake/laked.h"
 
 static void close_component(void *component)

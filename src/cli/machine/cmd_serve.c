@@ -2,7 +2,7 @@
 #include "base/cleanup.h"
 #include "cli/frame/cli.h"
 #include "cli/frame/listener_options.h"
-#include "runtime/single_service.h"
+#include "runtime/listener.h"
 #include "services/work/services.h"
 
 static void close_component(void *component)

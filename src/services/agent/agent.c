@@ -5,7 +5,7 @@
 #include <stdlib.h>
 
 #include "base/cleanup.h"
-#include "runtime/single_service.h"
+#include "runtime/listener.h"
 #include "services/agent/maintenance.h"
 #include "services/agent/services.h"
 

@@ -8,7 +8,7 @@
 
 #include "base/cleanup.h"
 #include "base/file.h"
-#include "runtime/single_service.h"
+#include "runtime/listener.h"
 #include "services/colony/service.h"
 
 struct tide_colonyd {

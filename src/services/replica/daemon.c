@@ -7,7 +7,7 @@
 #include "base/cleanup.h"
 #include "remote/legacy_pull.h"
 #include "remote/replica_bootstrap.h"
-#include "runtime/single_service.h"
+#include "runtime/listener.h"
 #include "services/replica/divergence_check.h"
 #include "services/replica/metrics.h"
 #include "services/replica/service.h"

@@ -1,9 +1,13 @@
 /* A user's question: bounded in rows, bytes and time, and unable to change anything. */
 #include <stdlib.h>
 
+#include <inttypes.h>
+
+#include "base/buffer.h"
 #include "base/cleanup.h"
 #include "base/cond_wait.h"
 #include "base/thread.h"
+#include "store/duckdb/duckdb.h"
 #include "store/duckdb/duckdb_internal.h"
 
 /* Ends a statement whose time is over: DuckDB has no time-out of its own, and a fetch may take as long as it likes. */
@@ -121,4 +125,33 @@ tide_status tide_duckdb_ask(tide_duckdb *db, const tide_duck_ask *ask, tide_erro
         return tide_fail(err, TIDE_E_TIMEOUT, "the query took longer than %lld ms",
                          (long long)(ask->timeout_us / 1000));
     return status;
+}
+
+/* ---- one range of one source's rows, as a text that every engine understands ---- */
+
+static tide_status put_literal(tide_buffer *out, const char *text)
+{
+    TIDE_TRY(tide_buffer_append_byte(out, '\''));
+    for (; *text; text++) {
+        if (*text == '\'')
+            TIDE_TRY(tide_buffer_append_byte(out, '\''));
+        TIDE_TRY(tide_buffer_append_byte(out, (uint8_t)*text));
+    }
+    return tide_buffer_append_byte(out, '\'');
+}
+
+tide_status tide_duckdb_range_text(tide_buffer *out, const tide_duckdb_range *range)
+{
+    TIDE_TRY(tide_buffer_printf(out, "SELECT * FROM %s WHERE agent_id = ", range->table));
+    TIDE_TRY(put_literal(out, range->agent_id));
+    TIDE_TRY(tide_buffer_append_text(out, " AND session_id = "));
+    TIDE_TRY(put_literal(out, range->session_id));
+    if (range->data_type) {
+        TIDE_TRY(tide_buffer_append_text(out, " AND data_type = "));
+        TIDE_TRY(put_literal(out, range->data_type));
+    }
+    return tide_buffer_printf(out,
+                              " AND epoch = %" PRId64 " AND seq_id BETWEEN %" PRId64 " AND %" PRId64
+                              " ORDER BY seq_id LIMIT %" PRId64,
+                              range->epoch, range->first_seq, range->last_seq, range->limit);
 }
