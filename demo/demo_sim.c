@@ -54,12 +54,12 @@ static bool is_asked(const tide_colony_type *type, int64_t metric_type, bool has
 
 static tide_status read_selection(tide_view request, int64_t *metric_type, bool *has_traces)
 {
-    tide_field field;
+    tide_wire_field field;
     tide_status status = TIDE_OK;
     tide_reader reader = tide_reader_of(request);
     while ((status = tide_field_next(&reader, &field)) == TIDE_OK) {
         if (field.number == METRIC_TYPES_FIELD)
-            *metric_type = field.wire == TIDE_WIRE_BYTES && field.bytes.len > 0
+            *metric_type = field.type == TIDE_WIRE_BYTES && field.bytes.len > 0
                                ? field.bytes.ptr[0]
                                : (int64_t)field.value;
         if (field.number == INCLUDE_TRACES_FIELD)
@@ -70,7 +70,7 @@ static tide_status read_selection(tide_view request, int64_t *metric_type, bool 
 
 static tide_status read_position(tide_view bytes, int64_t *last_seq)
 {
-    tide_field field;
+    tide_wire_field field;
     tide_status status = TIDE_OK;
     tide_reader reader = tide_reader_of(bytes);
     while ((status = tide_field_next(&reader, &field)) == TIDE_OK)
@@ -82,7 +82,7 @@ static tide_status read_position(tide_view bytes, int64_t *last_seq)
 static tide_status read_range(tide_sim_question *out, const tide_colony_type *type,
                               tide_view request)
 {
-    tide_field field;
+    tide_wire_field field;
     tide_status status = TIDE_OK;
     tide_reader reader = tide_reader_of(request);
     while ((status = tide_field_next(&reader, &field)) == TIDE_OK) {
@@ -90,7 +90,7 @@ static tide_status read_range(tide_sim_question *out, const tide_colony_type *ty
             TIDE_TRY(tide_field_number(&field, &out->start_seq));
         else if (field.number == type->max_field)
             TIDE_TRY(tide_field_number(&field, &out->max_records));
-        else if (field.number == type->position_field && field.wire == TIDE_WIRE_BYTES)
+        else if (field.number == type->position_field && field.type == TIDE_WIRE_BYTES)
             TIDE_TRY(read_position(field.bytes, &out->last_seq));
     }
     return status < TIDE_OK ? status : TIDE_OK;

@@ -57,7 +57,7 @@ tide_status tide_poll_watch_encode(tide_buffer *out, const tide_poll_watch_seen 
 
 /* ---- answer ---- */
 
-static tide_status read_state_field(tide_poll_watch_stream *out, const tide_field *f)
+static tide_status read_state_field(tide_poll_watch_stream *out, const tide_wire_field *f)
 {
     switch (f->number) {
     case 1:
@@ -83,7 +83,7 @@ static tide_status read_state(tide_poll_watch_stream *out, tide_view bytes)
 {
     *out = (tide_poll_watch_stream){.epoch = 0};
     tide_reader reader = tide_reader_of(bytes);
-    tide_field f;
+    tide_wire_field f;
     for (;;) {
         const tide_status status = tide_field_next(&reader, &f);
         if (status != TIDE_OK)
@@ -97,7 +97,7 @@ static tide_status check_answer(tide_view bytes, char session_id[TIDE_POSITION_I
 {
     tide_reader reader = tide_reader_of(bytes);
     int count = 0;
-    tide_field f;
+    tide_wire_field f;
     *session_id = '\0';
     for (;;) {
         const tide_status status = tide_field_next(&reader, &f);
@@ -106,7 +106,7 @@ static tide_status check_answer(tide_view bytes, char session_id[TIDE_POSITION_I
         tide_poll_watch_stream stream;
         if (f.number > 2)
             continue;
-        if (f.wire != TIDE_WIRE_BYTES || (f.number == 1 && ++count > TIDE_POLL_WATCH_STREAMS_MAX))
+        if (f.type != TIDE_WIRE_BYTES || (f.number == 1 && ++count > TIDE_POLL_WATCH_STREAMS_MAX))
             return TIDE_E_DAMAGED;
         TIDE_TRY(f.number == 1 ? read_state(&stream, f.bytes)
                                : tide_field_text(&f, session_id, TIDE_POSITION_ID_MAX + 1));
@@ -121,7 +121,7 @@ tide_status tide_poll_watch_read(tide_view bytes, char session_id[TIDE_POSITION_
     if (*session_id == '\0')
         return tide_fail(err, TIDE_E_INVALID, "the agent's answer to a watch has no session id");
     tide_reader reader = tide_reader_of(bytes);
-    tide_field f;
+    tide_wire_field f;
     while (tide_field_next(&reader, &f) == TIDE_OK) {
         tide_poll_watch_stream stream;
         if (f.number != 1)

@@ -11,58 +11,28 @@
 #include "colony/reply_field.h"
 
 enum {
-    FIELD_MAX = (1 << 29) - 1,
     FRAMES_FIELD = 21, /* of profile answers */
 };
 
 /* ---- fields ---- */
 
-static tide_status read_value(tide_reader *reader, tide_field *out)
+tide_status tide_field_next(tide_reader *reader, tide_wire_field *out)
 {
-    uint64_t len = 0;
-    uint32_t fixed = 0;
-    switch (out->wire) {
-    case TIDE_WIRE_VARINT:
-        return tide_reader_varint(reader, &out->value);
-    case TIDE_WIRE_FIXED64:
-        return tide_reader_u64(reader, &out->value);
-    case TIDE_WIRE_FIXED32:
-        return tide_reader_u32(reader, &fixed);
-    case TIDE_WIRE_BYTES:
-        TIDE_TRY(tide_reader_varint(reader, &len));
-        return len > tide_reader_left(reader) ? TIDE_E_DAMAGED
-                                              : tide_reader_bytes(reader, (size_t)len, &out->bytes);
-    default:
-        return TIDE_E_DAMAGED; /* groups are not in the language any more */
-    }
+    const tide_status status = tide_wire_next(reader, out, NULL);
+    return status < TIDE_OK ? TIDE_E_DAMAGED : status;
 }
 
-tide_status tide_field_next(tide_reader *reader, tide_field *out)
+tide_status tide_field_number(const tide_wire_field *field, int64_t *out)
 {
-    if (tide_reader_left(reader) == 0)
-        return TIDE_NONE;
-    const size_t begin = reader->offset;
-    uint64_t tag = 0;
-    TIDE_TRY(tide_reader_varint(reader, &tag));
-    if (tag >> 3 < 1 || tag >> 3 > FIELD_MAX)
-        return TIDE_E_DAMAGED;
-    *out = (tide_field){.number = (uint32_t)(tag >> 3), .wire = (int)(tag & 7U)};
-    TIDE_TRY(read_value(reader, out));
-    out->all = tide_view_bytes(reader->view.ptr + begin, reader->offset - begin);
-    return TIDE_OK;
-}
-
-tide_status tide_field_number(const tide_field *field, int64_t *out)
-{
-    if (field->wire != TIDE_WIRE_VARINT || field->value > INT64_MAX)
+    if (field->type != TIDE_WIRE_VARINT || field->value > INT64_MAX)
         return TIDE_E_DAMAGED;
     *out = (int64_t)field->value;
     return TIDE_OK;
 }
 
-tide_status tide_field_text(const tide_field *field, char *out, size_t size)
+tide_status tide_field_text(const tide_wire_field *field, char *out, size_t size)
 {
-    if (field->wire != TIDE_WIRE_BYTES || field->bytes.len >= size ||
+    if (field->type != TIDE_WIRE_BYTES || field->bytes.len >= size ||
         !tide_utf8_valid(field->bytes))
         return TIDE_E_DAMAGED;
     if (field->bytes.len > 0)
@@ -71,9 +41,9 @@ tide_status tide_field_text(const tide_field *field, char *out, size_t size)
     return TIDE_OK;
 }
 
-tide_status tide_field_word(const tide_field *field, char *out, size_t size)
+tide_status tide_field_word(const tide_wire_field *field, char *out, size_t size)
 {
-    if (field->wire != TIDE_WIRE_BYTES)
+    if (field->type != TIDE_WIRE_BYTES)
         return TIDE_E_DAMAGED;
     size_t len = 0;
     while (len < field->bytes.len && len + 1 < size) {
@@ -95,15 +65,15 @@ tide_status tide_field_word(const tide_field *field, char *out, size_t size)
 static tide_status find_seq(const tide_stream_type *type, tide_view message, int64_t *out)
 {
     tide_reader reader = tide_reader_of(message);
-    tide_field field;
+    tide_wire_field field;
     *out = 0;
     while (tide_field_next(&reader, &field) == TIDE_OK)
-        if (field.number == type->seq_field && field.wire == TIDE_WIRE_VARINT)
+        if (field.number == type->seq_field && field.type == TIDE_WIRE_VARINT)
             TIDE_TRY(tide_field_number(&field, out));
     return TIDE_OK;
 }
 
-static tide_status read_record(const tide_stream_type *type, const tide_field *field,
+static tide_status read_record(const tide_stream_type *type, const tide_wire_field *field,
                                tide_reply_record *out, tide_error *err)
 {
     *out = (tide_reply_record){.bytes = field->all, .message = field->bytes};
@@ -124,7 +94,7 @@ static tide_status read_record(const tide_stream_type *type, const tide_field *f
 }
 
 static tide_status add_record(tide_reply *out, const tide_stream_type *type,
-                              const tide_field *field, tide_error *err)
+                              const tide_wire_field *field, tide_error *err)
 {
     if (out->record_count == TIDE_REPLY_RECORDS_MAX)
         return tide_fail(err, TIDE_E_DAMAGED, "more than %d records", TIDE_REPLY_RECORDS_MAX);
@@ -138,13 +108,13 @@ static tide_status add_record(tide_reply *out, const tide_stream_type *type,
 static tide_status read_frame(tide_view bytes, tide_reply_frame *out)
 {
     tide_reader reader = tide_reader_of(bytes);
-    tide_field field;
+    tide_wire_field field;
     tide_status status = TIDE_OK;
     *out = (tide_reply_frame){.name = tide_view_of("")};
     while ((status = tide_field_next(&reader, &field)) == TIDE_OK) {
-        if (field.number == 1 && field.wire == TIDE_WIRE_VARINT)
+        if (field.number == 1 && field.type == TIDE_WIRE_VARINT)
             out->id = field.value;
-        else if (field.number == 2 && field.wire == TIDE_WIRE_BYTES)
+        else if (field.number == 2 && field.type == TIDE_WIRE_BYTES)
             out->name = field.bytes;
         else if (field.number <= 2)
             return TIDE_E_DAMAGED;
@@ -153,7 +123,7 @@ static tide_status read_frame(tide_view bytes, tide_reply_frame *out)
 }
 
 /* A frame that cannot be read costs its name, not the samples. */
-static tide_status add_frame(tide_reply *out, const tide_field *field, tide_error *err)
+static tide_status add_frame(tide_reply *out, const tide_wire_field *field, tide_error *err)
 {
     tide_reply_frame frame;
     if (read_frame(field->bytes, &frame) != TIDE_OK || !tide_utf8_valid(frame.name))
@@ -174,9 +144,9 @@ static bool has_frames(const tide_stream_type *type)
 }
 
 static tide_status take_field(tide_reply *out, const tide_colony_type *type,
-                              const tide_field *field, tide_error *err)
+                              const tide_wire_field *field, tide_error *err)
 {
-    const bool is_bytes = field->wire == TIDE_WIRE_BYTES;
+    const bool is_bytes = field->type == TIDE_WIRE_BYTES;
     if (field->number == type->stream->field && is_bytes)
         return add_record(out, type->stream, field, err);
     if (field->number == type->state_field && is_bytes)
@@ -198,7 +168,7 @@ static tide_status read_fields(tide_reply *out, const tide_colony_type *type, ti
                                tide_error *err)
 {
     tide_reader reader = tide_reader_of(bytes);
-    tide_field field;
+    tide_wire_field field;
     tide_status status = TIDE_OK;
     while ((status = tide_field_next(&reader, &field)) == TIDE_OK)
         TIDE_TRY(take_field(out, type, &field, err));

@@ -2,32 +2,18 @@
 #ifndef TIDE_COLONY_REPLY_FIELD_H
 #define TIDE_COLONY_REPLY_FIELD_H
 
+#include "base/protobuf_fields.h"
 #include "colony/ask.h"
 
-enum {
-    TIDE_WIRE_VARINT = 0,
-    TIDE_WIRE_FIXED64 = 1,
-    TIDE_WIRE_BYTES = 2,
-    TIDE_WIRE_FIXED32 = 5,
-};
-
-typedef struct tide_field {
-    uint32_t number;
-    int wire;
-    uint64_t value;  /* varint */
-    tide_view bytes; /* of TIDE_WIRE_BYTES */
-    tide_view all;   /* tag, length and bytes */
-} tide_field;
-
 /* TIDE_NONE: the end. TIDE_E_DAMAGED: no field stands there. */
-TIDE_MUST_CHECK tide_status tide_field_next(tide_reader *reader, tide_field *out);
+TIDE_MUST_CHECK tide_status tide_field_next(tide_reader *reader, tide_wire_field *out);
 
 /* TIDE_E_DAMAGED: not a varint, or above 2^63-1. */
-TIDE_MUST_CHECK tide_status tide_field_number(const tide_field *field, int64_t *out);
+TIDE_MUST_CHECK tide_status tide_field_number(const tide_wire_field *field, int64_t *out);
 /* TIDE_E_DAMAGED: not UTF-8 without NUL, or no room for it. */
-TIDE_MUST_CHECK tide_status tide_field_text(const tide_field *field, char *out, size_t size);
+TIDE_MUST_CHECK tide_status tide_field_text(const tide_wire_field *field, char *out, size_t size);
 /* What stands there of lower-case words, cut: for reasons, which nothing depends on. */
-TIDE_MUST_CHECK tide_status tide_field_word(const tide_field *field, char *out, size_t size);
+TIDE_MUST_CHECK tide_status tide_field_word(const tide_wire_field *field, char *out, size_t size);
 
 /* A StreamState, put into the reply; TIDE_E_DAMAGED as above. reply_state.c */
 TIDE_MUST_CHECK tide_status tide_reply_read_state(tide_reply *out, tide_view bytes,

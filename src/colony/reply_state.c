@@ -12,7 +12,7 @@ enum { EPOCHS_SEEN_MAX = 4096 };
 static tide_status read_hole(tide_view bytes, tide_reply_hole *out)
 {
     tide_reader reader = tide_reader_of(bytes);
-    tide_field field;
+    tide_wire_field field;
     tide_status status = TIDE_OK;
     *out = (tide_reply_hole){.reason = "lost"};
     while ((status = tide_field_next(&reader, &field)) == TIDE_OK) {
@@ -43,7 +43,7 @@ static tide_status add_hole(tide_reply *out, tide_view bytes, tide_error *err)
 static tide_status read_epoch(tide_view bytes, tide_reply_epoch *out)
 {
     tide_reader reader = tide_reader_of(bytes);
-    tide_field field;
+    tide_wire_field field;
     tide_status status = TIDE_OK;
     memset(out, 0, sizeof *out);
     while ((status = tide_field_next(&reader, &field)) == TIDE_OK) {
@@ -80,10 +80,10 @@ static tide_status add_epoch(tide_reply *out, tide_view bytes, int *seen, tide_e
 
 /* ---- the state ---- */
 
-static tide_status read_chain(const tide_field *field, tide_reply *out)
+static tide_status read_chain(const tide_wire_field *field, tide_reply *out)
 {
     static const unsigned char nothing[TIDE_FEED_DIGEST_SIZE];
-    if (field->wire != TIDE_WIRE_BYTES ||
+    if (field->type != TIDE_WIRE_BYTES ||
         (field->bytes.len != 0 && field->bytes.len != sizeof out->chain))
         return TIDE_E_DAMAGED;
     if (field->bytes.len > 0)
@@ -92,7 +92,7 @@ static tide_status read_chain(const tide_field *field, tide_reply *out)
     return TIDE_OK;
 }
 
-static tide_status read_standing(const tide_field *field, tide_reply *out)
+static tide_status read_standing(const tide_wire_field *field, tide_reply *out)
 {
     int64_t value = 0;
     TIDE_TRY(tide_field_number(field, &value));
@@ -103,10 +103,10 @@ static tide_status read_standing(const tide_field *field, tide_reply *out)
 }
 
 /* A flag, whatever its varint. */
-static tide_status read_flag(const tide_field *field, bool *out)
+static tide_status read_flag(const tide_wire_field *field, bool *out)
 {
     *out = field->value != 0;
-    return field->wire == TIDE_WIRE_VARINT ? TIDE_OK : TIDE_E_DAMAGED;
+    return field->type == TIDE_WIRE_VARINT ? TIDE_OK : TIDE_E_DAMAGED;
 }
 
 /* Where a number of the state belongs; NULL: the field is none. */
@@ -142,7 +142,7 @@ static int64_t *find_number(tide_reply *out, uint32_t number)
     }
 }
 
-static tide_status take_field(tide_reply *out, const tide_field *field, int *epochs_seen,
+static tide_status take_field(tide_reply *out, const tide_wire_field *field, int *epochs_seen,
                               tide_error *err)
 {
     int64_t *number = find_number(out, field->number);
@@ -150,7 +150,7 @@ static tide_status take_field(tide_reply *out, const tide_field *field, int *epo
         return tide_field_number(field, number);
     switch (field->number) {
     case 6:
-        return field->wire == TIDE_WIRE_BYTES ? add_hole(out, field->bytes, err) : TIDE_E_DAMAGED;
+        return field->type == TIDE_WIRE_BYTES ? add_hole(out, field->bytes, err) : TIDE_E_DAMAGED;
     case 7:
         return read_chain(field, out);
     case 8:
@@ -160,7 +160,7 @@ static tide_status take_field(tide_reply *out, const tide_field *field, int *epo
     case 18:
         return tide_field_text(field, out->epoch_id, sizeof out->epoch_id);
     case 19:
-        return field->wire == TIDE_WIRE_BYTES ? add_epoch(out, field->bytes, epochs_seen, err)
+        return field->type == TIDE_WIRE_BYTES ? add_epoch(out, field->bytes, epochs_seen, err)
                                               : TIDE_E_DAMAGED;
     default:
         return TIDE_OK;
@@ -170,7 +170,7 @@ static tide_status take_field(tide_reply *out, const tide_field *field, int *epo
 tide_status tide_reply_read_state(tide_reply *out, tide_view bytes, tide_error *err)
 {
     tide_reader reader = tide_reader_of(bytes);
-    tide_field field;
+    tide_wire_field field;
     tide_status status = TIDE_OK;
     int epochs_seen = 0;
     out->has_state = true;

@@ -4,48 +4,12 @@
 #include <assert.h>
 #include <string.h>
 
+#include "base/protobuf_fields.h"
 #include "base/text/utf8.h"
 
-enum {
-    WIRE_VARINT = 0,
-    WIRE_FIXED64 = 1,
-    WIRE_BYTES = 2,
-    WIRE_FIXED32 = 5,
-    FIELD_MAX = (1 << 29) - 1,
-};
-
-typedef struct field {
-    uint32_t number;
-    int wire;
-    uint64_t value; /* varint, fixed */
-    tide_view bytes;
-    size_t begin; /* where its tag stands */
-} field;
-
-/* Groups are not in the language any more, and are refused with everything else that is no field. */
-static tide_status next_field(tide_reader *reader, field *out)
+static tide_status next_field(tide_reader *reader, tide_wire_field *out)
 {
-    uint64_t tag = 0;
-    out->begin = reader->offset;
-    TIDE_TRY(tide_reader_varint(reader, &tag));
-    if (tag >> 3 < 1 || tag >> 3 > FIELD_MAX)
-        return TIDE_E_DAMAGED;
-    out->number = (uint32_t)(tag >> 3);
-    out->wire = (int)(tag & 7U);
-    out->value = 0;
-    out->bytes = tide_view_bytes(NULL, 0);
-    if (out->wire == WIRE_VARINT)
-        return tide_reader_varint(reader, &out->value);
-    if (out->wire == WIRE_FIXED64)
-        return tide_reader_u64(reader, &out->value);
-    if (out->wire == WIRE_BYTES) {
-        uint64_t len = 0;
-        TIDE_TRY(tide_reader_varint(reader, &len));
-        return len > tide_reader_left(reader) ? TIDE_E_DAMAGED
-                                              : tide_reader_bytes(reader, (size_t)len, &out->bytes);
-    }
-    uint32_t fixed = 0;
-    return out->wire == WIRE_FIXED32 ? tide_reader_u32(reader, &fixed) : TIDE_E_DAMAGED;
+    return tide_wire_next(reader, out, NULL) == TIDE_OK ? TIDE_OK : TIDE_E_DAMAGED;
 }
 
 static tide_status read_pair(tide_view entry, tide_view *key, tide_view *value)
@@ -54,11 +18,11 @@ static tide_status read_pair(tide_view entry, tide_view *key, tide_view *value)
     *value = tide_view_of("");
     tide_reader reader = tide_reader_of(entry);
     while (tide_reader_left(&reader) > 0) {
-        field f;
+        tide_wire_field f;
         TIDE_TRY(next_field(&reader, &f));
         if (f.number > 2)
             continue;
-        if (f.wire != WIRE_BYTES)
+        if (f.type != TIDE_WIRE_BYTES)
             return TIDE_E_DAMAGED;
         *(f.number == 1 ? key : value) = f.bytes;
     }
@@ -66,67 +30,66 @@ static tide_status read_pair(tide_view entry, tide_view *key, tide_view *value)
 }
 
 /* From the first occurrence to the end of this one: the cursor passes over what stands between. */
-static void stretch(tide_record_value *value, const tide_reader *reader, size_t begin)
+static void stretch(tide_record_value *value, tide_view occurrence)
 {
-    const char *base = reader->view.ptr;
     if (value->bytes.len == 0)
-        value->bytes.ptr = base + begin;
-    value->bytes.len = (size_t)(base + reader->offset - value->bytes.ptr);
+        value->bytes.ptr = occurrence.ptr;
+    value->bytes.len = (size_t)(occurrence.ptr + occurrence.len - value->bytes.ptr);
 }
 
-static tide_status read_map(const field *f, const tide_reader *reader, tide_record_value *value)
+static tide_status read_map(const tide_wire_field *f, tide_record_value *value)
 {
     tide_view key;
     tide_view text;
-    if (f->wire != WIRE_BYTES)
+    if (f->type != TIDE_WIRE_BYTES)
         return TIDE_E_DAMAGED;
     TIDE_TRY(read_pair(f->bytes, &key, &text));
-    stretch(value, reader, f->begin);
+    stretch(value, f->all);
     value->count++;
     return TIDE_OK;
 }
 
-static tide_status read_ids(const field *f, const tide_reader *reader, tide_record_value *value)
+static tide_status read_ids(const tide_wire_field *f, tide_record_value *value)
 {
-    if (f->wire != WIRE_BYTES && f->wire != WIRE_VARINT)
+    if (f->type != TIDE_WIRE_BYTES && f->type != TIDE_WIRE_VARINT)
         return TIDE_E_DAMAGED;
     int count = 1;
-    if (f->wire == WIRE_BYTES) {
+    if (f->type == TIDE_WIRE_BYTES) {
         tide_reader packed = tide_reader_of(f->bytes);
         uint64_t id = 0;
         for (count = 0; tide_reader_left(&packed) > 0; count++)
             TIDE_TRY(tide_reader_varint(&packed, &id));
     }
-    stretch(value, reader, f->begin);
+    stretch(value, f->all);
     value->count += count;
     return TIDE_OK;
 }
 
-static tide_status read_value(tide_column_kind kind, const field *f, const tide_reader *reader,
+static tide_status read_value(tide_column_kind kind, const tide_wire_field *f,
                               tide_record_value *value)
 {
     switch (kind) {
     case TIDE_COLUMN_I64:
     case TIDE_COLUMN_U64:
         value->u64 = f->value;
-        return f->wire == WIRE_VARINT ? TIDE_OK : TIDE_E_DAMAGED;
+        return f->type == TIDE_WIRE_VARINT ? TIDE_OK : TIDE_E_DAMAGED;
     case TIDE_COLUMN_I32:
         value->i64 = (int32_t)(uint32_t)f->value;
-        return f->wire == WIRE_VARINT ? TIDE_OK : TIDE_E_DAMAGED;
+        return f->type == TIDE_WIRE_VARINT ? TIDE_OK : TIDE_E_DAMAGED;
     case TIDE_COLUMN_BOOL:
         value->i64 = f->value != 0;
-        return f->wire == WIRE_VARINT ? TIDE_OK : TIDE_E_DAMAGED;
+        return f->type == TIDE_WIRE_VARINT ? TIDE_OK : TIDE_E_DAMAGED;
     case TIDE_COLUMN_F64:
         memcpy(&value->f64, &f->value, sizeof value->f64);
-        return f->wire == WIRE_FIXED64 ? TIDE_OK : TIDE_E_DAMAGED;
+        return f->type == TIDE_WIRE_FIXED64 ? TIDE_OK : TIDE_E_DAMAGED;
     case TIDE_COLUMN_TEXT:
     case TIDE_COLUMN_BLOB:
         value->bytes = f->bytes;
-        return f->wire == WIRE_BYTES ? TIDE_OK : TIDE_E_DAMAGED;
+        return f->type == TIDE_WIRE_BYTES ? TIDE_OK : TIDE_E_DAMAGED;
     case TIDE_COLUMN_MAP:
-        return read_map(f, reader, value);
+        return read_map(f, value);
     case TIDE_COLUMN_IDS:
-        return read_ids(f, reader, value);
+        return read_ids(f, value);
     }
     return TIDE_E_DAMAGED;
 }
@@ -145,17 +108,17 @@ tide_status tide_record_decode(const tide_stream_type *type, tide_view message,
     memset(out, 0, sizeof *out);
     tide_reader reader = tide_reader_of(message);
     while (tide_reader_left(&reader) > 0) {
-        field f;
+        tide_wire_field f;
         TIDE_TRY(next_field(&reader, &f));
         if (f.number == type->seq_field) {
-            if (f.wire != WIRE_VARINT || f.value > INT64_MAX)
+            if (f.type != TIDE_WIRE_VARINT || f.value > INT64_MAX)
                 return TIDE_E_DAMAGED;
             out->seq = (int64_t)f.value;
             continue;
         }
         const int column = find_column(type, f.number);
         if (column >= 0)
-            TIDE_TRY(read_value(type->columns[column].kind, &f, &reader, &out->values[column]));
+            TIDE_TRY(read_value(type->columns[column].kind, &f, &out->values[column]));
     }
     return TIDE_OK;
 }
@@ -168,10 +131,10 @@ tide_status tide_record_find(const tide_stream_type *type, tide_view message, in
     memset(out, 0, sizeof *out);
     tide_reader reader = tide_reader_of(message);
     while (tide_reader_left(&reader) > 0) {
-        field f;
+        tide_wire_field f;
         TIDE_TRY(next_field(&reader, &f));
         if (f.number == of->field)
-            TIDE_TRY(read_value(of->kind, &f, &reader, out));
+            TIDE_TRY(read_value(of->kind, &f, out));
     }
     return TIDE_OK;
 }
@@ -187,7 +150,7 @@ tide_record_cursor tide_record_cursor_of(const tide_stream_type *type, int colum
 }
 
 /* The next field of the cursor's number; false at the end. */
-static bool next_occurrence(tide_record_cursor *cursor, field *f)
+static bool next_occurrence(tide_record_cursor *cursor, tide_wire_field *f)
 {
     while (tide_reader_left(&cursor->fields) > 0)
         if (next_field(&cursor->fields, f) != TIDE_OK)
@@ -199,17 +162,17 @@ static bool next_occurrence(tide_record_cursor *cursor, field *f)
 
 bool tide_record_next_pair(tide_record_cursor *cursor, tide_view *key, tide_view *value)
 {
-    field f;
+    tide_wire_field f;
     return next_occurrence(cursor, &f) && read_pair(f.bytes, key, value) == TIDE_OK;
 }
 
 bool tide_record_next_id(tide_record_cursor *cursor, uint64_t *id)
 {
     while (tide_reader_left(&cursor->packed) == 0) {
-        field f;
+        tide_wire_field f;
         if (!next_occurrence(cursor, &f))
             return false;
-        if (f.wire == WIRE_VARINT) {
+        if (f.type == TIDE_WIRE_VARINT) {
             *id = f.value;
             return true;
         }

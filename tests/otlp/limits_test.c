@@ -43,7 +43,7 @@ static void expect_malformed(otlp_test *t, const char *bytes, size_t len, size_t
     tide_buffer_clear(&t->request);
     otlp_write(&t->request, "1{2{2{" IDS "}}}");
     char want[128];
-    (void)snprintf(want, sizeof want, "offset %zu: %s", t->request.len + at, what);
+    (void)snprintf(want, sizeof want, "not protobuf: %s at byte %zu", what, t->request.len + at);
     assert_ok(tide_buffer_append(&t->request, bytes, len));
     assert_status(TIDE_E_INVALID, otlp_decode_bytes(t, TIDE_OTLP_TRACES, TIDE_OTLP_PROTOBUF,
                                                     tide_buffer_view(&t->request)));
@@ -55,19 +55,18 @@ static void expect_malformed(otlp_test *t, const char *bytes, size_t len, size_t
 static void malformed_protobuf_is_refused_as_a_whole(void **state)
 {
     otlp_test *t = *state;
-    expect_malformed(t, "\x0a", 1, 1, "a number that does not end");
-    expect_malformed(t, "\x0a\x05\x01", 3, 1, "a field that is longer than its message");
-    expect_malformed(t, "\x0a\xff\xff\xff\xff\xff\xff\xff\xff\xff\x01", 11, 1,
-                     "a field that is longer than its message");
+    expect_malformed(t, "\x0a", 1, 1, "a bad length");
+    expect_malformed(t, "\x0a\x05\x01", 3, 2, "a length beyond the end");
+    expect_malformed(t, "\x0a\xff\xff\xff\xff\xff\xff\xff\xff\xff\x01", 11, 1, "a bad length");
     expect_malformed(t, "\x08\xff\xff\xff\xff\xff\xff\xff\xff\xff\x7f", 11, 1,
-                     "a number of more than 64 bits");
-    expect_malformed(t, "\x00", 1, 0, "a field number that cannot be");
-    expect_malformed(t, "\x0b", 1, 1, "an unknown wire type");
+                     "a number that does not end");
+    expect_malformed(t, "\x00", 1, 1, "field number 0");
+    expect_malformed(t, "\x0b", 1, 1, "a group (not supported)");
     expect_malformed(t, "\x0f", 1, 1, "an unknown wire type");
-    expect_malformed(t, "\x09\x01\x02", 3, 1, "a field that is longer than its message");
+    expect_malformed(t, "\x09\x01\x02", 3, 1, "less than eight bytes");
     /* inside: a length that leaves its message, but not the request */
-    expect_malformed(t, "\x0a\x04\x12\x09\x12\x00\x00\x00\x00\x00\x00\x00\x00", 13, 3,
-                     "a field that is longer than its message");
+    expect_malformed(t, "\x0a\x04\x12\x09\x12\x00\x00\x00\x00\x00\x00\x00\x00", 13, 4,
+                     "a length beyond the end");
 }
 
 /* A known number with another wire type, unknown numbers of every wire type: passed over. */

@@ -3,74 +3,7 @@
 #include <assert.h>
 #include <string.h>
 
-enum {
-    SHORT_VARINT_LEN_MAX = 5, /* of tags and lengths: 32 bits */
-    NUMBER_MAX = (1 << 29) - 1,
-};
-
-static tide_status fail_at(const tide_reader *reader, const char *what, tide_error *err)
-{
-    return tide_fail(err, TIDE_E_INVALID, "not protobuf: %s at byte %zu", what, reader->offset);
-}
-
-/* A tag or a length: at most five bytes, as protobuf-c reads them. */
-static bool read_short_varint(tide_reader *reader, uint32_t *out)
-{
-    tide_reader ahead = *reader;
-    uint64_t number;
-    if (tide_reader_varint(&ahead, &number) != TIDE_OK || number > UINT32_MAX ||
-        ahead.offset - reader->offset > SHORT_VARINT_LEN_MAX)
-        return false;
-    *reader = ahead;
-    *out = (uint32_t)number;
-    return true;
-}
-
-static tide_status read_content(tide_reader *reader, unsigned type, tide_wire_field *field,
-                                tide_error *err)
-{
-    uint32_t len = 0;
-    switch (type) {
-    case TIDE_WIRE_VARINT:
-        field->type = TIDE_WIRE_VARINT;
-        if (tide_reader_varint(reader, &field->value) != TIDE_OK)
-            return fail_at(reader, "a number that does not end", err);
-        return TIDE_OK;
-    case TIDE_WIRE_FIXED64:
-        field->type = TIDE_WIRE_FIXED64;
-        if (tide_reader_u64(reader, &field->value) != TIDE_OK)
-            return fail_at(reader, "less than eight bytes", err);
-        return TIDE_OK;
-    case TIDE_WIRE_FIXED32:
-        field->type = TIDE_WIRE_FIXED32;
-        if (tide_reader_u32(reader, &len) != TIDE_OK)
-            return fail_at(reader, "less than four bytes", err);
-        field->value = len;
-        return TIDE_OK;
-    case TIDE_WIRE_BYTES:
-        field->type = TIDE_WIRE_BYTES;
-        if (!read_short_varint(reader, &len))
-            return fail_at(reader, "a bad length", err);
-        if (tide_reader_bytes(reader, len, &field->bytes) != TIDE_OK)
-            return fail_at(reader, "a length beyond the end", err);
-        return TIDE_OK;
-    default:
-        return fail_at(reader, type <= 4 ? "a group (not supported)" : "an unknown wire type", err);
-    }
-}
-
-tide_status tide_wire_next(tide_reader *reader, tide_wire_field *field, tide_error *err)
-{
-    if (tide_reader_left(reader) == 0)
-        return TIDE_NONE;
-    uint32_t tag;
-    if (!read_short_varint(reader, &tag))
-        return fail_at(reader, "a bad tag", err);
-    *field = (tide_wire_field){.number = tag >> 3};
-    if (field->number == 0)
-        return fail_at(reader, "field number 0", err);
-    return read_content(reader, tag & 7U, field, err);
-}
+enum { NUMBER_MAX = (1 << 29) - 1 };
 
 tide_wire_type tide_wire_type_of(ProtobufCType type)
 {

@@ -1,16 +1,8 @@
-/* protobuf_wire.h - protobuf on the wire, field by field.
- *
- *     field = tag varint (number << 3 | type), then by type:
- *             0 a varint   1 eight bytes   2 a length varint and so many bytes   5 four bytes
- *
- * The reader walks over the fields of one message and does not know what they mean: it needs no
- * descriptor, allocates nothing and does not descend. Whatever follows the rules above is a field;
- * groups (types 3 and 4) are refused, as are numbers outside 1..2^29-1, tags and lengths in more
- * than five bytes, varints of more than 64 bits and lengths that reach behind the end.
+/* protobuf_wire.h - fields of protobuf messages, appended one by one. base/protobuf_fields.h reads them.
  *
  * The writers append one field each and return the buffer's status.
  *
- * Threads: pure; a reader belongs to one thread at a time. */
+ * Threads: pure. */
 #ifndef TIDE_NET_CODEC_PROTOBUF_WIRE_H
 #define TIDE_NET_CODEC_PROTOBUF_WIRE_H
 
@@ -23,25 +15,7 @@
 #include <tidemark/view.h>
 
 #include "base/buffer.h"
-
-typedef enum tide_wire_type {
-    TIDE_WIRE_VARINT = 0,
-    TIDE_WIRE_FIXED64 = 1,
-    TIDE_WIRE_BYTES = 2,
-    TIDE_WIRE_FIXED32 = 5,
-} tide_wire_type;
-
-typedef struct tide_wire_field {
-    uint32_t number;
-    tide_wire_type type;
-    uint64_t value;  /* all types but TIDE_WIRE_BYTES */
-    tide_view bytes; /* TIDE_WIRE_BYTES: borrowed from what is read */
-} tide_wire_field;
-
-/* The next field. TIDE_NONE: the end. TIDE_E_INVALID: these bytes are not protobuf; the words say
- * why and at which offset. */
-TIDE_MUST_CHECK tide_status tide_wire_next(tide_reader *reader, tide_wire_field *field,
-                                           tide_error *err);
+#include "base/protobuf_fields.h"
 
 /* The type in which a value of a protobuf type is written, one by one (not packed). */
 tide_wire_type tide_wire_type_of(ProtobufCType type);
