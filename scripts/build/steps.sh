@@ -12,6 +12,10 @@ say() { printf '%s\n' "$*" >&2; }
 # A set-up that cannot go on ends with 2: nothing is wrong with the source.
 die() { say "$@"; exit 2; }
 
+# Ctrl-C ends the script. Without a trap bash continues if the command that it waits for exits by itself
+# at that moment.
+trap 'trap - INT; kill -INT $$' INT
+
 # step NAME KIND COMMAND... - KIND says how to read progress from the output: ninja, apt, or none.
 # Returns the status of COMMAND. Failures are printed by the caller, from build/log/NAME.log.
 step() {

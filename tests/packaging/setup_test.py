@@ -10,6 +10,7 @@ import os
 import pty
 import re
 import shutil
+import signal
 import subprocess
 import sys
 import tempfile
@@ -181,6 +182,24 @@ def on_a_terminal_a_step_is_a_line_that_moves(tree):
     expect(any("1/3" in line for line in seen) and any("2/3" in line for line in seen), seen)
 
 
+def an_interrupt_ends_the_script_even_if_its_child_ends_well(tree):
+    """Ctrl-C reaches the whole foreground group, and bash continues after a child that exits 0."""
+    script = """
+        . scripts/build/steps.sh
+        bash -c 'trap "exit 0" INT; touch build/begun; for i in $(seq 100); do sleep 0.1; done'
+        echo continued
+    """
+    done = subprocess.Popen(["bash", "-c", script], cwd=tree.root, stdout=subprocess.PIPE, text=True,
+                            start_new_session=True, stdin=subprocess.DEVNULL,
+                            preexec_fn=lambda: signal.signal(signal.SIGINT, signal.SIG_DFL))
+    end = time.monotonic() + 60
+    while not os.path.exists(f"{tree.root}/build/begun") and time.monotonic() < end:
+        time.sleep(0.05)
+    os.killpg(done.pid, signal.SIGINT)
+    said = done.communicate()[0]
+    expect(done.returncode == -signal.SIGINT and said == "", (done.returncode, said))
+
+
 def a_package_list_has_names_and_costs(tree):
     tree.name_absent_package()
     done = subprocess.run(["scripts/setup/packages", "--print", "build", "test", "--json"], cwd=tree.root,
@@ -201,6 +220,7 @@ CASES = [
     a_set_that_does_not_exist_is_answered_with_those_that_do,
     in_a_file_a_step_is_one_line,
     on_a_terminal_a_step_is_a_line_that_moves,
+    an_interrupt_ends_the_script_even_if_its_child_ends_well,
     a_package_list_has_names_and_costs,
 ]
 
