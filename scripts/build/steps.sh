@@ -6,8 +6,6 @@
 #
 # TIDEMARK_STEPS is the number of steps of the verb, where they are numbered.
 
-mkdir -p build/log
-
 say() { printf '%s\n' "$*" >&2; }
 # A set-up that cannot go on ends with 2: nothing is wrong with the source.
 die() { say "$@"; exit 2; }
@@ -15,6 +13,16 @@ die() { say "$@"; exit 2; }
 # Ctrl-C ends the script. Without a trap bash continues if the command that it waits for exits by itself
 # at that moment.
 trap 'trap - INT; kill -INT $$' INT
+
+# A build as root leaves files that its user cannot replace. Report the first one, before any step begins.
+check_writable() {
+    local reason file
+    reason=$(mkdir -p build/log 2>&1) || die "cannot create $PWD/build/log: ${reason##*: }"
+    file=$(find build build/log -maxdepth 1 -type f,d ! -writable -print -quit 2>/dev/null) || true
+    [ ! -e "$file" ] || [ -w "$file" ] || # a build that runs beside this one removes files
+        die "cannot write $file, which belongs to $(stat -c %U "$file"); as root, run: chown -R $(id -u) $PWD/build"
+}
+check_writable
 
 # step NAME KIND COMMAND... - KIND says how to read progress from the output: ninja, apt, or none.
 # Returns the status of COMMAND. Failures are printed by the caller, from build/log/NAME.log.

@@ -200,6 +200,17 @@ def an_interrupt_ends_the_script_even_if_its_child_ends_well(tree):
     expect(done.returncode == -signal.SIGINT and said == "", (done.returncode, said))
 
 
+def files_of_another_user_are_named_in_one_line(tree):
+    """As after `sudo make run`: the directory is the user's, a file in it root's."""
+    with open(f"{tree.root}/build/steps.jsonl", "w", encoding="utf-8"):
+        pass
+    os.chmod(f"{tree.root}/build/steps.jsonl", 0o644)
+    code, lines, _ = tree.run(
+        "scripts/build/build", "program", before=("setpriv", "--reuid=65534", "--clear-groups"))
+    expect(code == 2 and len(lines) == 1, (code, lines))
+    expect("cannot write build/steps.jsonl" in lines[0] and "root" in lines[0] and "chown" in lines[0], lines)
+
+
 def a_package_list_has_names_and_costs(tree):
     tree.name_absent_package()
     done = subprocess.run(["scripts/setup/packages", "--print", "build", "test", "--json"], cwd=tree.root,
@@ -221,6 +232,7 @@ CASES = [
     in_a_file_a_step_is_one_line,
     on_a_terminal_a_step_is_a_line_that_moves,
     an_interrupt_ends_the_script_even_if_its_child_ends_well,
+    files_of_another_user_are_named_in_one_line,
     a_package_list_has_names_and_costs,
 ]
 
