@@ -150,7 +150,7 @@ all_work() {
         post 4322 tidemark.lake.v1.LakeService/CreateCatalog '{"name":"books"}' &&
         post 4322 tidemark.lake.v1.LakeService/CreateTable '{"catalog":"books","operation":{"schema":"main","table":"t","columns":"a BIGINT"}}' &&
         post 4322 tidemark.lake.v1.LakeService/Append '{"catalog":"books","operation":{"schema":"main","table":"t","text":"a\n1\n2\n"}}' &&
-        post 4322 tidemark.lake.v1.LakeService/Query '{"sql":"SELECT sum(a) FROM books.main.t"}' | grep '"3"' &&
+        post 4322 tidemark.lake.v1.LakeService/Query '{"sql":"SELECT sum(a) FROM books.main.t"}' | grep '\[\[3\]\]' &&
         curl -sS --fail http://127.0.0.1:8340/ | grep -i '<html' &&
         curl -sS --fail http://127.0.0.1:4321/readyz
 }
