@@ -24,7 +24,7 @@ enum { ATTEMPTS = 20, FEED_KEEP_BYTES = 16 << 20, FEED_HARD_BYTES = 32 << 20 };
 
 /* ---- with up ---- */
 
-/* An earlier start may have had more agents: nobody will ever answer for them. */
+/* An earlier start may have had more agents, which do not exist any more. */
 typedef struct forgetting {
     const tide_demo *demo;
     char (*names)[TIDE_SIM_NAME_SIZE];

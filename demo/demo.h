@@ -1,16 +1,19 @@
-/* demo.h - `tidemark up --demo`: something to look at, and something to break.
+/* demo.h - demonstration of `tidemark up --demo`: agents, work, replicas and a lake, with faults on
+ * request.
  *
- *     agents     the first few are real ones, processes with services that send them traces, metrics, profiles (demo_agent.h); the others are
- *                simulated (demo_fleet.h)
- *     work       tasks with a few items each, done by `tidemark work run` processes that checkpoint, fail now and then, and can be killed (demo_work.h)
- *     databases  two, replicated, with writers that know nothing of it (demo_replica.h)
+ *     agents     the first few are processes with services that send them traces, metrics and
+ *                profiles (demo_agent.h); the others are simulated (demo_fleet.h)
+ *     work       tasks with a few items each, done by `tidemark work run` processes, which
+ *                checkpoint, fail at times, and can be killed (demo_work.h)
+ *     databases  two, replicated, with writers that do not know it (demo_replica.h)
  *     lake       a catalog that grows, is forked, compacted, expired (demo_lake.h)
- *     faults     on request (tidemark.up.v1.DemoService, `tidemark demo`): demo_fault.h; each heals by itself
+ *     faults     on request (tidemark.up.v1.DemoService, `tidemark demo`; demo_fault.h); each ends
+ *                by itself
  *
- * Everything it keeps is below DIR/demo, DIR/lake and the stores of `up`; a second start goes on with it. It is bounded (tide_demo_tune): left alone for
- * days it stays below about 1 GiB with up to 50 agents.
+ * Its files are below DIR/demo, DIR/lake and in the stores of `up`; a second start continues. It is
+ * bounded (tide_demo_tune): with up to 50 agents it stays below about 1 GiB for days.
  *
- * Threads: those of its parts. */
+ * Threads: those of its components. */
 #ifndef TIDE_DEMO_DEMO_H
 #define TIDE_DEMO_DEMO_H
 
@@ -28,7 +31,7 @@ typedef struct tide_demo_options {
     const char *program;  /* tidemark: its own path */
     const char *data_dir; /* as of up */
     int agent_count;      /* 0: TIDE_DEMO_AGENTS */
-    /* Called when it serves, before `ready`; NULL: nobody. tls_cert as below. */
+    /* Called when it serves, before `ready`. NULL: not called. tls_cert as below. */
     void (*greet)(const char *address, const char *tls_cert);
     const char *tls_cert; /* what it serves TLS with; NULL: no TLS */
     tide_env *env;
@@ -39,7 +42,8 @@ TIDE_MUST_CHECK tide_status tide_demo_open(tide_demo **out, const tide_demo_opti
                                            tide_error *err);
 void tide_demo_close(tide_demo *demo); /* takes NULL; after tide_up_run */
 
-/* What `up` shall take with it: the extra, the databases; gaps that are looked at soon, rows that are kept for half an hour. The demo must outlive it. */
+/* What `up` shall take with it: the extra, the databases; gaps that are looked at soon, rows that
+ * are kept for half an hour. The demo must outlive it. */
 void tide_demo_tune(tide_demo *demo, tide_up_options *options);
 
 #endif

@@ -32,13 +32,13 @@ enum {
 struct tide_demo_agent {
     tide_demo_agent_options options;
     char store[PATH_SIZE];
-    tide_tcp_proxy *relay;
+    tide_tcp_proxy *proxy;
     int waker;
     pthread_t thread;
     bool has_thread;
     atomic_bool is_over;
     atomic_bool is_wiped; /* asked for */
-    atomic_bool is_up;    /* for who looks */
+    atomic_bool is_up;    /* for other threads */
     atomic_llong pause_until_us;
     atomic_llong drop_until_us;
     tide_client *client; /* the thread's, as is what follows */
@@ -115,7 +115,7 @@ static tide_status start_child(tide_demo_agent *agent, tide_error *err)
     (void)snprintf(target, sizeof target, "http://127.0.0.1:%d", agent->port);
     tide_client_close(agent->client);
     agent->client = NULL;
-    tide_tcp_proxy_aim(agent->relay, agent->port);
+    tide_tcp_proxy_aim(agent->proxy, agent->port);
     return tide_client_open(&agent->client,
                             &(tide_client_options){.target = target, .timeout_us = CALL_US}, err);
 }
@@ -124,7 +124,7 @@ static void end_child(tide_demo_agent *agent, int number)
 {
     if (agent->pid == 0)
         return;
-    tide_tcp_proxy_aim(agent->relay, 0);
+    tide_tcp_proxy_aim(agent->proxy, 0);
     (void)kill(agent->pid, SIGCONT);
     (void)kill(agent->pid, number);
     const int64_t until_us = now_us(agent) + STOP_MS * INT64_C(1000);
@@ -159,7 +159,7 @@ static void follow_orders(tide_demo_agent *agent)
         agent->is_paused = is_paused;
     }
     if (agent->pid != 0 && waitpid(agent->pid, NULL, WNOHANG) == agent->pid)
-        agent->pid = 0; /* somebody killed it */
+        agent->pid = 0; /* it was killed from outside */
 }
 
 /* ---- telemetry ---- */
@@ -222,7 +222,7 @@ tide_status tide_demo_agent_open(tide_demo_agent **out, const tide_demo_agent_op
     agent->options = *options;
     (void)snprintf(agent->store, sizeof agent->store, "%s/%s.db", options->dir, options->name);
     agent->waker = eventfd(0, EFD_CLOEXEC | EFD_NONBLOCK);
-    tide_status status = tide_tcp_proxy_open(&agent->relay, options->env, err);
+    tide_status status = tide_tcp_proxy_open(&agent->proxy, options->env, err);
     if (status >= TIDE_OK)
         status = tide_thread_start_unmasked(&agent->thread, run, agent, err);
     if (status < TIDE_OK) {
@@ -248,7 +248,7 @@ void tide_demo_agent_close(tide_demo_agent *agent)
     if (agent->has_thread)
         (void)pthread_join(agent->thread, NULL);
     tide_client_close(agent->client);
-    tide_tcp_proxy_close(agent->relay);
+    tide_tcp_proxy_close(agent->proxy);
     (void)close(agent->waker);
     free(agent);
 }
@@ -260,7 +260,7 @@ const char *tide_demo_agent_name(const tide_demo_agent *agent)
 
 const char *tide_demo_agent_address(const tide_demo_agent *agent)
 {
-    return tide_tcp_proxy_address(agent->relay);
+    return tide_tcp_proxy_address(agent->proxy);
 }
 
 static void wake(tide_demo_agent *agent)
@@ -274,11 +274,11 @@ void tide_demo_agent_disturb(tide_demo_agent *agent, tide_demo_fault fault, int6
         atomic_store(&agent->pause_until_us, now_us(agent) + for_us);
     } else if (fault == TIDE_DEMO_DROP) {
         atomic_store(&agent->drop_until_us, now_us(agent) + for_us);
-        tide_tcp_proxy_cut(agent->relay, for_us);
+        tide_tcp_proxy_cut(agent->proxy, for_us);
     } else if (fault == TIDE_DEMO_RESUME) {
         atomic_store(&agent->pause_until_us, 0);
         atomic_store(&agent->drop_until_us, 0);
-        tide_tcp_proxy_cut(agent->relay, 0);
+        tide_tcp_proxy_cut(agent->proxy, 0);
     } else if (fault == TIDE_DEMO_WIPE) {
         atomic_store(&agent->is_wiped, true);
     }

@@ -1,11 +1,14 @@
-/* demo_agent.h - one agent of the demonstration that is a process: a real `tidemark agent` as a child process, the cable to it, and the services that send it telemetry.
+/* demo_agent.h - agent of the demonstration that is a process: `tidemark agent` as a child process,
+ * a TCP proxy before it, and services that send it telemetry.
  *
- *     services (a thread) -------- OTLP --------> agent (child process) <---- relay <---- colony
+ *     services (a thread) -------- OTLP --------> agent (child process) <---- proxy <---- colony
  *
- * Faults: pause (SIGSTOP for a while), drop (the relay is cut for a while), wipe (kill -9, its store is deleted, it starts again). It heals by itself.
- * Its store keeps records for ten minutes, up to 16 MiB (32 MiB unread), and a reserve of 16 MiB beside it.
+ * Faults, which end by themselves: pause (SIGSTOP for a while), drop (the proxy is cut for a
+ * while), wipe (kill -9, its store is deleted, it starts again). Its store keeps records for ten
+ * minutes, up to 16 MiB (32 MiB unread), with a ballast file of 16 MiB beside it.
  *
- * If we die, the child gets SIGKILL. Its store stays in the directory: the next start goes on with it.
+ * If this process dies, the child gets SIGKILL. Its store stays in the directory, and the next
+ * start continues with it.
  * Threads: one of its own; every function may be called from any thread. */
 #ifndef TIDE_DEMO_DEMO_AGENT_H
 #define TIDE_DEMO_DEMO_AGENT_H
@@ -36,7 +39,7 @@ void tide_demo_agent_stop(tide_demo_agent *agent);
 void tide_demo_agent_close(tide_demo_agent *agent); /* takes NULL; the child ends */
 
 const char *tide_demo_agent_name(const tide_demo_agent *agent);
-const char *tide_demo_agent_address(const tide_demo_agent *agent); /* the relay's */
+const char *tide_demo_agent_address(const tide_demo_agent *agent); /* the proxy's */
 
 /* pause, resume, drop, wipe; others do nothing. */
 void tide_demo_agent_disturb(tide_demo_agent *agent, tide_demo_fault fault, int64_t for_us);

@@ -1,4 +1,4 @@
-/* demo_fault.h - what can be done to agents and workers of the demonstration, once. */
+/* demo_fault.h - faults of agents and workers of the demonstration. */
 #ifndef TIDE_DEMO_DEMO_FAULT_H
 #define TIDE_DEMO_DEMO_FAULT_H
 
@@ -33,7 +33,7 @@ typedef enum tide_demo_fault {
 /* How an agent stands. */
 typedef struct tide_demo_standing {
     const char *state; /* well, paused, dropped, late, wiping, down */
-    int64_t for_us;    /* until it is well again; 0: it is, or nobody knows */
+    int64_t for_us;    /* until it ends; 0: it has ended, or that is unknown */
 } tide_demo_standing;
 
 #endif

@@ -95,9 +95,10 @@ enum {
 
 typedef Tidemark__Agent__V1__WatchStreamsRequest watch_request;
 
-/* Who watches an agent: one call at a time, its reader's. A second one is answered at once. */
+/* The call that waits at an agent: one at a time, its reader's. A second one is answered at
+ * once. */
 typedef struct watcher {
-    tide_call *call; /* NULL: nobody */
+    tide_call *call; /* NULL: none */
     bool is_query;   /* that was never answered, because the agent is paused */
     int64_t until_us;
 } watcher;
@@ -143,7 +144,7 @@ static tide_sim_time time_of(const tide_demo_fleet *fleet)
                            .tick_us = fleet->tick_us};
 }
 
-/* ---- who is meant ---- */
+/* ---- the agent of a call ---- */
 
 static int compare_names(const void *a, const void *b, void *arg)
 {

@@ -1,13 +1,15 @@
-/* demo_fleet.h - the simulated agents of the demonstration, up to a few thousand, behind one port (demo_sim.h).
+/* demo_fleet.h - simulated agents of the demonstration, up to a few thousand, behind one port
+ * (demo_sim.h).
  *
- * Each is called NAME.localhost:PORT, which is this machine; the name in a request's authority says who is meant. So every one of them has connections, questions and
- * answers of its own, as a fleet has, and costs no process.
+ * Each is called NAME.localhost:PORT, which is this machine; the name in the authority of a request
+ * selects the agent. So each has connections, requests and responses of its own, as in a fleet, and
+ * needs no process.
  *
- *     ticker (a thread)    lets time pass for each agent, answers those who watch, saves how far they are
- *     calls                are answered at once, on the server's loops
+ *     thread     moves the clock of each agent, answers calls that wait, saves positions
+ *     calls      are answered at once, on the server's loops
  *
- * Time passes only while it runs. How far agents are is kept in a file, written every few seconds with some ticks to spare: after kill -9 numbers go on
- * above all that were ever given.
+ * The clocks move only while it runs. Positions are stored in a file every few seconds, with some
+ * ticks to spare: after kill -9 numbers continue above all that were ever assigned.
  *
  * Threads: its own, and those of its server; every function may be called from any thread. */
 #ifndef TIDE_DEMO_DEMO_FLEET_H

@@ -1,4 +1,5 @@
-/* demo_internal.h - the demonstration as its files see it: demo.c (life), demo_service.c (who takes part, faults on request). */
+/* demo_internal.h - state shared by demo.c (open, close) and demo_service.c (participants, faults
+ * on request). */
 #ifndef TIDE_DEMO_DEMO_INTERNAL_H
 #define TIDE_DEMO_DEMO_INTERNAL_H
 
@@ -34,7 +35,7 @@ int tide_demo_find_agent(const tide_demo *demo, const char *name);
 /* tidemark.up.v1.DemoService; the argument is a tide_demo. */
 extern const tide_method tide_demo_methods[];
 
-/* Everything ends: let all begin with it, so that nobody waits for one after the other. */
+/* Let all components begin to end, so that they end in parallel. */
 void tide_demo_leave(void *arg);
 
 #endif

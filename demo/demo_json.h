@@ -10,8 +10,8 @@
 
 #include "base/buffer.h"
 
-/* Append a format whose single quotes become double ones. Texts are not escaped: they are the demonstration's own. What does
- * not fit is left out, and its request is refused. */
+/* Append a format whose single quotes become double ones. Texts are not escaped: they are the
+ * demonstration's own. What does not fit is left out, and its request is refused. */
 void tide_demo_json(tide_buffer *out, const char *format, ...) TIDE_PRINTF(2, 3);
 
 #endif

@@ -162,7 +162,7 @@ static tide_status delete_old(tide_demo_lake *lake, tide_error *err)
     return delete_rows(lake, "visits", where, 0, err);
 }
 
-/* Two who delete the same rows from one base: the second is told of the first, and nothing of it stays. */
+/* Two deletes of the same rows from one base: the second conflicts, and changes nothing. */
 static tide_status collide(tide_demo_lake *lake, tide_error *err)
 {
     int64_t base = 0;

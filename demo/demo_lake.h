@@ -1,16 +1,19 @@
-/* demo_lake.h - a small lake of the demonstration: a catalog `demo` that somebody works on, through tidemark.lake.v1 as anybody would.
+/* demo_lake.h - lake of the demonstration: a catalog `demo`, changed through tidemark.lake.v1.
  *
  *     every 10 s       rows are appended to demo.shop.orders or demo.shop.visits
  *     every minute     rows older than 10 minutes are deleted
- *     every 2 minutes  a fork of the catalog, with rows of its own; the last two are kept. Two deletes from one base: the second is a conflict
- *     every 3 minutes  compaction; snapshots older than 15 minutes go, and the files that nobody can reach any more
+ *     every 2 minutes  a fork of the catalog with rows of its own, of which the last two are kept;
+ *                      and two deletes from one base, of which the second conflicts
+ *     every 3 minutes  compaction; snapshots older than 15 minutes and unreachable files are
+ *                      deleted
  *
- * So it stays at about a hundred snapshots and as many small files, however long it runs; the record of its commits (request keys) alone grows, by less
- * than 4 MiB a day.
+ * So it stays at about a hundred snapshots and as many small files. Only the record of its commits
+ * (request keys) grows, by less than 4 MiB a day.
  *
- * Without DuckDB's library no rows can be written: it says so once, and rests.
+ * Without DuckDB's library it writes no rows and logs that once.
  *
- * Survives: everything is in the lake; a second start goes on with it. Threads: one of its own. */
+ * Survives: everything is in the lake; a second start continues.
+ * Threads: one of its own. */
 #ifndef TIDE_DEMO_DEMO_LAKE_H
 #define TIDE_DEMO_DEMO_LAKE_H
 
@@ -24,7 +27,8 @@ typedef struct tide_demo_lake tide_demo_lake;
 /* address: of the service, HOST:PORT; copied. Returns at once: the service need not answer yet. */
 TIDE_MUST_CHECK tide_status tide_demo_lake_open(tide_demo_lake **out, const char *address,
                                                 tide_env *env, tide_log *log, tide_error *err);
-/* Nothing is asked for any more; from any thread, so that a service that stops need not wait. Takes NULL. */
+/* Nothing is asked for any more; from any thread, so that a service that stops need not wait. Takes
+ * NULL. */
 void tide_demo_lake_stop(tide_demo_lake *lake);
 void tide_demo_lake_close(tide_demo_lake *lake); /* takes NULL */
 

@@ -110,7 +110,8 @@ static void put_metrics(tide_buffer *out, tide_env *env, int agent, int64_t turn
     tide_demo_json(out, "]}]}]}");
 }
 
-/* ---- profiles: a dictionary of texts, functions, locations and stacks, and samples that refer to it ---- */
+/* ---- profiles: a dictionary of texts, functions, locations and stacks, and samples that refer to
+ * it ---- */
 
 static const char *const frames[] = {
     "",         "main",      "serve",        "handle_request", "render_page", "json_encode",

@@ -1,4 +1,5 @@
-/* demo_load.h - what the services of the demonstration tell their agent: traces, metrics, profiles, eBPF figures and spans, all of it as OTLP/HTTP in JSON.
+/* demo_load.h - telemetry of the demonstration's services: traces, metrics, profiles, eBPF metrics
+ * and spans as OTLP/HTTP in JSON.
  *
  * Threads: pure, apart from the random numbers of the env. */
 #ifndef TIDE_DEMO_DEMO_LOAD_H

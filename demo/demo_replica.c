@@ -71,7 +71,8 @@ static void bind(sqlite3_stmt *statement, const char *name, const char *text, in
         (void)sqlite3_bind_int(statement, at, number);
 }
 
-/* One statement in a transaction of its own. A shop that finds its file busy tries again at its next turn. */
+/* One statement in a transaction of its own. A shop that finds its file busy tries again at its
+ * next turn. */
 static void write_one(tide_demo_replica *replica, int shop, const tide_template *template,
                       const char *item, int number)
 {
@@ -137,7 +138,7 @@ static void *run(void *arg)
 
 /* ---- life ---- */
 
-/* A table that is tracked is captured from then on, whoever writes. */
+/* A tracked table is captured from then on, for every writer. */
 static tide_status track(const tide_demo_replica *replica, int shop, tide_error *err)
 {
     TIDE_CLEANUP(tide_node_closep) tide_node *node = NULL;

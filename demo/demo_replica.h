@@ -1,12 +1,14 @@
-/* demo_replica.h - two replicated databases of the demonstration: shops that write to a SQLite file each, and know nothing of the other.
+/* demo_replica.h - replicated databases of the demonstration: two shops, a SQLite file each.
  *
- *     writer (a thread, plain SQLite) ---- DIR/north.db   `up` serves both (replicas.h), and lets south sync with north
- *                                     \--- DIR/south.db
+ *     writer (a thread, plain SQLite) ---- DIR/north.db   `up` serves both (replicas.h);
+ *                                     \--- DIR/south.db   south syncs with north
  *
- * Orders come and go all the time; now and then both shops count the same shelf at the same moment, which is a conflict. Tables, events and tombstones stay
- * bounded: a shop keeps TIDE_DEMO_ORDERS of its orders, events are kept for TIDE_DEMO_RETAIN_US.
+ * Orders are added and deleted all the time. At times both shops count the same shelf at the same
+ * moment, which is a conflict. Tables, events and tombstones stay bounded: a shop keeps
+ * TIDE_DEMO_ORDERS of its orders, events are kept for TIDE_DEMO_RETAIN_US.
  *
- * Survives: everything is in the files; a second start goes on with them. Threads: one of its own. */
+ * Survives: everything is in the files; a second start continues.
+ * Threads: one of its own. */
 #ifndef TIDE_DEMO_DEMO_REPLICA_H
 #define TIDE_DEMO_DEMO_REPLICA_H
 

@@ -1,4 +1,4 @@
-/* demo_service.c - tidemark.up.v1.DemoService: who takes part, and faults on request. */
+/* demo_service.c - tidemark.up.v1.DemoService: participants, and faults on request. */
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -31,9 +31,9 @@ static const fault_row faults[TIDE_DEMO_FAULT_COUNT] = {
 #undef ROW
 };
 
-/* A process that dies takes along what nobody has heard of: that cannot be missed. */
+/* Records that were never read are lost with the process, and no reader can miss them. */
 static const char wipe_words[] =
-    "%s loses its store: a new session begins; of numbers that nobody has heard of nobody can know";
+    "%s loses its store: a new session begins; numbers that were never read are unknown";
 
 static int find_fault(const char *name)
 {
@@ -140,7 +140,7 @@ static void run_get_demo(tide_call *call, tide_view message, void *arg)
 
 /* ---- breaking ---- */
 
-/* Gaps are made where they can be shown: by simulated agents, unless somebody names another. */
+/* Gaps are made by simulated agents, which can show them, unless the request names another. */
 static int choose(const tide_demo *demo, tide_demo_fault fault)
 {
     uint64_t bits = 0;

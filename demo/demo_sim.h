@@ -1,11 +1,13 @@
-/* demo_sim.h - a simulated agent of the demonstration: an agent's history as a function of its clock.
+/* demo_sim.h - simulated agent of the demonstration: its records as a function of its clock.
  *
- * Time passes in ticks. With each tick every stream gets its few records, whose contents follow from agent, stream and number: nothing is stored, and whatever is
- * asked for again is the same again. It answers as a real agent does (tidemark.agent.v1 with states), without digests.
+ * Time passes in ticks. With each tick every stream gets a few records, whose contents follow from
+ * agent, stream and number: nothing is stored, and a repeated request gets the same records. It
+ * responds as a real agent (tidemark.agent.v1 with states), without digests.
  *
- *     numbers    1 .. stable = readable .. head = given        stable < head only while it is about to be wiped
- *     oldest     the last TIDE_SIM_KEEP_TICKS ticks are there
- *     late       spans of some ticks are left out of answers for a while: the reader finds a gap, asks for it again, and is refused until they are there
+ *     numbers    1 .. stable (readable) .. head (assigned); stable < head only before a wipe
+ *     oldest     the last TIDE_SIM_KEEP_TICKS ticks are readable
+ *     late       spans of some ticks are left out for a while: the reader finds a gap, requests it
+ *                again, and is refused until then
  *
  * Threads: pure. */
 #ifndef TIDE_DEMO_DEMO_SIM_H
@@ -31,7 +33,7 @@ typedef struct tide_sim {
     char session[37];
     int number;    /* of the fleet: varies what is sent */
     int64_t tick;  /* that have passed */
-    int64_t ahead; /* ticks whose numbers were given, and whose records nobody can read yet */
+    int64_t ahead; /* ticks whose numbers were assigned and whose records are not readable yet */
     bool is_late;  /* spans of these ticks are not to be had: */
     int64_t late_first;
     int64_t late_last;
@@ -53,7 +55,8 @@ typedef struct tide_sim_time {
 
 int64_t tide_sim_head(const tide_sim *sim, tide_stream_kind kind);
 
-/* The request of a query method, as it came. TIDE_E_INVALID: it is none, or of a stream that it does not have. */
+/* The request of a query method, as it came. TIDE_E_INVALID: it is none, or of a stream that it
+ * does not have. */
 TIDE_MUST_CHECK tide_status tide_sim_read_question(tide_sim_question *out, const char *path,
                                                    tide_view request, tide_error *err);
 /* The whole answer to it. TIDE_E_UNAVAILABLE: what it begins with is late. */

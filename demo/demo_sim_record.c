@@ -1,4 +1,5 @@
-/* demo_sim_record.c - what simulated agents have to tell: contents that follow from agent, stream and number. */
+/* demo_sim_record.c - what simulated agents have to tell: contents that follow from agent, stream
+ * and number. */
 #include <inttypes.h>
 #include <math.h>
 #include <stdio.h>

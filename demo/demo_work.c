@@ -73,7 +73,7 @@ static void close_fd(const int *fd)
         (void)close(*fd);
 }
 
-/* What the workers print is stored in a file, for whoever looks into it. */
+/* The output of the workers is stored in a file. */
 static tide_status open_log(const tide_demo_work *work, int *out, tide_error *err)
 {
     *out = open(work->log, O_WRONLY | O_CREAT | O_APPEND | O_CLOEXEC, 0600);
@@ -217,7 +217,7 @@ static tide_status look_at_task(void *arg, const tide_task *task, tide_error *er
     (void)err;
     if (!task->metadata || !strstr(task->metadata, MARK) ||
         strncmp(task->title, TITLE, strlen(TITLE)) != 0)
-        return TIDE_OK; /* somebody else's */
+        return TIDE_OK; /* of another owner */
     const int64_t number = strtoll(task->title + strlen(TITLE), NULL, 10);
     if (number > old->highest)
         old->highest = number;
@@ -238,7 +238,7 @@ static tide_status clean(tide_demo_work *work, tide_error *err)
         work->task_count = old->highest; /* of an earlier start */
     for (int i = 0; i < old->count; i++) {
         const tide_status status = tide_task_delete(work->options.store, old->ids[i], true, err);
-        if (status < TIDE_OK && status != TIDE_E_CONFLICT) /* somebody has forked it */
+        if (status < TIDE_OK && status != TIDE_E_CONFLICT) /* it has forks */
             return status;
     }
     return TIDE_OK;

@@ -1,7 +1,9 @@
-/* demo_work.h - work of the demonstration: a task every few seconds, and worker processes that do its items.
+/* demo_work.h - work of the demonstration: a task every few seconds, and worker processes.
  *
- * The workers are `tidemark work run` with `tidemark demo-report` (demo_report.h), which checkpoints after each step, continues from the last checkpoint after a crash,
- * and fails one time in eight. A worker that was killed is started again after a while. Tasks that have ended go after TIDE_DEMO_TASK_US, with their items and checkpoints.
+ * The workers are `tidemark work run` with `tidemark demo-report` (demo_report.h), which
+ * checkpoints after each step, continues from the last checkpoint after a crash, and fails one time
+ * in eight. A worker that was killed is started again after a while. Tasks that have ended are
+ * deleted after TIDE_DEMO_TASK_US, with their items and checkpoints.
  *
  * Threads: one of its own. */
 #ifndef TIDE_DEMO_DEMO_WORK_H
@@ -30,7 +32,8 @@ TIDE_MUST_CHECK tide_status tide_demo_work_open(tide_demo_work **out,
 void tide_demo_work_stop(tide_demo_work *work);
 void tide_demo_work_close(tide_demo_work *work); /* takes NULL; the workers end */
 
-/* kill -9 to one of them and to what it runs; *number: which, from 1 on. TIDE_E_UNAVAILABLE: none runs just now. */
+/* kill -9 to one of them and to what it runs; *number: which, from 1 on. TIDE_E_UNAVAILABLE: none
+ * runs just now. */
 TIDE_MUST_CHECK tide_status tide_demo_work_kill(tide_demo_work *work, int *number, tide_error *err);
 
 /* The process of each; 0: it is down. */

@@ -29,7 +29,7 @@ typedef struct half {
 } half;
 
 typedef struct pair {
-    int fds[2]; /* who called, whom we called; -1: not in use */
+    int fds[2]; /* of the caller, of the target; -1: not in use */
     half halves[2];
 } pair;
 
@@ -74,24 +74,24 @@ static int call(int port)
     return -1;
 }
 
-static bool is_cut(const tide_tcp_proxy *relay)
+static bool is_cut(const tide_tcp_proxy *proxy)
 {
-    return relay->env->mono_us(relay->env) < atomic_load(&relay->cut_until_us);
+    return proxy->env->mono_us(proxy->env) < atomic_load(&proxy->cut_until_us);
 }
 
-static void take_one(tide_tcp_proxy *relay)
+static void take_one(tide_tcp_proxy *proxy)
 {
     const int one = 1;
-    const int fd = accept4(relay->listener, NULL, NULL, SOCK_CLOEXEC | SOCK_NONBLOCK);
-    const int port = atomic_load(&relay->port);
+    const int fd = accept4(proxy->listener, NULL, NULL, SOCK_CLOEXEC | SOCK_NONBLOCK);
+    const int port = atomic_load(&proxy->port);
     if (fd < 0)
         return;
     (void)setsockopt(fd, IPPROTO_TCP, TCP_NODELAY, &one, sizeof one);
-    pair **slot = relay->pairs;
-    while (slot < relay->pairs + TIDE_TCP_PROXY_CONNECTIONS && *slot)
+    pair **slot = proxy->pairs;
+    while (slot < proxy->pairs + TIDE_TCP_PROXY_CONNECTIONS && *slot)
         slot++;
     const bool is_refused =
-        slot == relay->pairs + TIDE_TCP_PROXY_CONNECTIONS || port == 0 || is_cut(relay);
+        slot == proxy->pairs + TIDE_TCP_PROXY_CONNECTIONS || port == 0 || is_cut(proxy);
     const int other = is_refused ? -1 : call(port);
     if (other >= 0)
         *slot = calloc(1, sizeof **slot);
@@ -165,113 +165,113 @@ static bool move(pair *p, const struct pollfd *polled)
     return !(h[0].is_over && h[1].is_over && h[0].at == h[0].end && h[1].at == h[1].end);
 }
 
-static void cut_all(tide_tcp_proxy *relay)
+static void cut_all(tide_tcp_proxy *proxy)
 {
     for (int i = 0; i < TIDE_TCP_PROXY_CONNECTIONS; i++)
-        close_pair(&relay->pairs[i]);
+        close_pair(&proxy->pairs[i]);
 }
 
-static void turn(tide_tcp_proxy *relay)
+static void turn(tide_tcp_proxy *proxy)
 {
     struct pollfd fds[2 + 2 * TIDE_TCP_PROXY_CONNECTIONS];
     pair **slots[TIDE_TCP_PROXY_CONNECTIONS];
     int count = 0;
-    fds[0] = (struct pollfd){.fd = relay->listener, .events = POLLIN};
-    fds[1] = (struct pollfd){.fd = relay->waker, .events = POLLIN};
+    fds[0] = (struct pollfd){.fd = proxy->listener, .events = POLLIN};
+    fds[1] = (struct pollfd){.fd = proxy->waker, .events = POLLIN};
     for (int i = 0; i < TIDE_TCP_PROXY_CONNECTIONS; i++) {
-        if (!relay->pairs[i])
+        if (!proxy->pairs[i])
             continue;
         for (int side = 0; side < 2; side++)
-            fds[2 + 2 * count + side] = (struct pollfd){.fd = relay->pairs[i]->fds[side],
-                                                        .events = wants(relay->pairs[i], side)};
-        slots[count++] = &relay->pairs[i];
+            fds[2 + 2 * count + side] = (struct pollfd){.fd = proxy->pairs[i]->fds[side],
+                                                        .events = wants(proxy->pairs[i], side)};
+        slots[count++] = &proxy->pairs[i];
     }
     (void)poll(fds, 2 + 2 * (nfds_t)count, IDLE_MS);
     eventfd_t ignored = 0;
     if (fds[1].revents & POLLIN)
-        (void)eventfd_read(relay->waker, &ignored);
-    if (is_cut(relay))
-        cut_all(relay);
+        (void)eventfd_read(proxy->waker, &ignored);
+    if (is_cut(proxy))
+        cut_all(proxy);
     else
         for (int i = 0; i < count; i++)
             if (!move(*slots[i], &fds[2 + 2 * i]))
                 close_pair(slots[i]);
     if (fds[0].revents & POLLIN)
-        take_one(relay);
+        take_one(proxy);
 }
 
 static void *run(void *arg)
 {
-    tide_tcp_proxy *relay = arg;
-    while (!atomic_load(&relay->is_over))
-        turn(relay);
+    tide_tcp_proxy *proxy = arg;
+    while (!atomic_load(&proxy->is_over))
+        turn(proxy);
     return NULL;
 }
 
 /* ---- life ---- */
 
-static tide_status listen_somewhere(tide_tcp_proxy *relay, tide_error *err)
+static tide_status listen_somewhere(tide_tcp_proxy *proxy, tide_error *err)
 {
     struct sockaddr_in at = {.sin_family = AF_INET, .sin_addr.s_addr = htonl(INADDR_LOOPBACK)};
     socklen_t len = sizeof at;
-    relay->waker = eventfd(0, EFD_CLOEXEC | EFD_NONBLOCK);
-    relay->listener = socket(AF_INET, SOCK_STREAM | SOCK_CLOEXEC | SOCK_NONBLOCK, 0);
-    if (relay->waker < 0 || relay->listener < 0 ||
-        bind(relay->listener, (struct sockaddr *)&at, sizeof at) != 0 ||
-        listen(relay->listener, TIDE_TCP_PROXY_CONNECTIONS) != 0 ||
-        getsockname(relay->listener, (struct sockaddr *)&at, &len) != 0)
-        return tide_fail(err, TIDE_E_IO, "no port for a relay: %s", strerror(errno));
-    (void)snprintf(relay->address, sizeof relay->address, "127.0.0.1:%d", ntohs(at.sin_port));
-    TIDE_TRY(tide_thread_start(&relay->thread, run, relay, err));
-    relay->has_thread = true;
+    proxy->waker = eventfd(0, EFD_CLOEXEC | EFD_NONBLOCK);
+    proxy->listener = socket(AF_INET, SOCK_STREAM | SOCK_CLOEXEC | SOCK_NONBLOCK, 0);
+    if (proxy->waker < 0 || proxy->listener < 0 ||
+        bind(proxy->listener, (struct sockaddr *)&at, sizeof at) != 0 ||
+        listen(proxy->listener, TIDE_TCP_PROXY_CONNECTIONS) != 0 ||
+        getsockname(proxy->listener, (struct sockaddr *)&at, &len) != 0)
+        return tide_fail(err, TIDE_E_IO, "no port for a proxy: %s", strerror(errno));
+    (void)snprintf(proxy->address, sizeof proxy->address, "127.0.0.1:%d", ntohs(at.sin_port));
+    TIDE_TRY(tide_thread_start(&proxy->thread, run, proxy, err));
+    proxy->has_thread = true;
     return TIDE_OK;
 }
 
 tide_status tide_tcp_proxy_open(tide_tcp_proxy **out, tide_env *env, tide_error *err)
 {
-    tide_tcp_proxy *relay = calloc(1, sizeof *relay);
-    if (!relay)
+    tide_tcp_proxy *proxy = calloc(1, sizeof *proxy);
+    if (!proxy)
         return tide_no_memory(err);
-    relay->env = env;
-    relay->listener = relay->waker = -1;
-    const tide_status status = listen_somewhere(relay, err);
+    proxy->env = env;
+    proxy->listener = proxy->waker = -1;
+    const tide_status status = listen_somewhere(proxy, err);
     if (status < TIDE_OK) {
-        tide_tcp_proxy_close(relay);
+        tide_tcp_proxy_close(proxy);
         return status;
     }
-    *out = relay;
+    *out = proxy;
     return TIDE_OK;
 }
 
-void tide_tcp_proxy_close(tide_tcp_proxy *relay)
+void tide_tcp_proxy_close(tide_tcp_proxy *proxy)
 {
-    if (!relay)
+    if (!proxy)
         return;
-    atomic_store(&relay->is_over, true);
-    if (relay->waker >= 0)
-        (void)eventfd_write(relay->waker, 1);
-    if (relay->has_thread)
-        (void)pthread_join(relay->thread, NULL);
-    cut_all(relay);
-    if (relay->listener >= 0)
-        (void)close(relay->listener);
-    if (relay->waker >= 0)
-        (void)close(relay->waker);
-    free(relay);
+    atomic_store(&proxy->is_over, true);
+    if (proxy->waker >= 0)
+        (void)eventfd_write(proxy->waker, 1);
+    if (proxy->has_thread)
+        (void)pthread_join(proxy->thread, NULL);
+    cut_all(proxy);
+    if (proxy->listener >= 0)
+        (void)close(proxy->listener);
+    if (proxy->waker >= 0)
+        (void)close(proxy->waker);
+    free(proxy);
 }
 
-const char *tide_tcp_proxy_address(const tide_tcp_proxy *relay)
+const char *tide_tcp_proxy_address(const tide_tcp_proxy *proxy)
 {
-    return relay->address;
+    return proxy->address;
 }
 
-void tide_tcp_proxy_aim(tide_tcp_proxy *relay, int port)
+void tide_tcp_proxy_aim(tide_tcp_proxy *proxy, int port)
 {
-    atomic_store(&relay->port, port);
+    atomic_store(&proxy->port, port);
 }
 
-void tide_tcp_proxy_cut(tide_tcp_proxy *relay, int64_t for_us)
+void tide_tcp_proxy_cut(tide_tcp_proxy *proxy, int64_t for_us)
 {
-    atomic_store(&relay->cut_until_us, relay->env->mono_us(relay->env) + for_us);
-    (void)eventfd_write(relay->waker, 1);
+    atomic_store(&proxy->cut_until_us, proxy->env->mono_us(proxy->env) + for_us);
+    (void)eventfd_write(proxy->waker, 1);
 }
