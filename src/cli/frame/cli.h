@@ -1,16 +1,18 @@
-/* cli.h - a command and what it is given.
+/* cli.h - a command of the program and its parsed command line.
  *
- * A command is a noun with verbs; a noun that stands alone (doctor) has a verb with an empty name, its first, and perhaps
- * others beside it (colony). A verb may have two words (colony agent add). Each
- * cmd_<noun>.c holds its table; help, parser and completions are read from the tables, so that a verb exists
- * exactly once.
+ * A command is a noun with verbs. A noun that can be used alone (doctor) has a verb with an empty
+ * name, its first, and perhaps others (colony). A verb may have two words (colony agent add). Each
+ * cmd_<noun>.c contains its table; help, parser and completions are read from the tables, so that a
+ * verb exists exactly once.
  *
- * Who says what: results go to stdout (tables for people, with --json one object per line), everything else to
- * stderr. A verb that fails returns its status with the words in *err; main prints them, adds what to do next (the
- * verb's hint, else the status table's), and ends with the status's exit code. A verb that found nothing returns
- * TIDE_NONE: 3, and the words in *err on stderr if there are any.
+ * Results go to stdout (tables for people, with --json one object per line), everything else to
+ * stderr. A verb that fails returns its status with the text in *err. main prints it, adds what to
+ * do next (the verb's hint, else that of the status table), and exits with the code of the status.
+ * A verb that found nothing returns TIDE_NONE: exit code 3, and the text in *err on stderr if there
+ * is one.
  *
- * Survives: a verb is one transaction, or changes nothing; Ctrl-C ends the program with 130 at any point. */
+ * Survives: a verb is one transaction, or changes nothing; Ctrl-C ends the program with 130 at any
+ * point. */
 #ifndef TIDE_CLI_FRAME_CLI_H
 #define TIDE_CLI_FRAME_CLI_H
 
@@ -26,19 +28,19 @@ typedef struct tide_cli {
     tide_cli_words words;
     const char *const *args; /* what follows noun and verb; at least as many as the verb demands */
     int arg_count;
-    char *const
-        *command; /* what stands behind `--`, for execvp; NULL: none, or not for this verb */
+    /* The arguments behind `--`, for execvp. NULL: none, or the verb takes none. */
+    char *const *command;
     tide_cli_output out;
-    char hint[TIDE_CLI_HINT_SIZE]; /* what to do after a failure; "": ask the status table */
+    char hint[TIDE_CLI_HINT_SIZE]; /* what to do after a failure; "": as the status table */
     bool is_told;                  /* the verb has reported its failure itself */
-    int exit_code;                 /* with which a verb that succeeds ends, where it is not 0 */
+    int exit_code;                 /* of a verb that succeeds, where it is not 0 */
     bool is_own_timeout; /* --timeout means something else to this verb than waiting for a store */
 } tide_cli;
 
 typedef tide_status tide_cli_run(tide_cli *cli, tide_error *err);
 
 typedef struct tide_cli_verb {
-    const char *name;                   /* "": the noun stands alone */
+    const char *name;                   /* "": the noun is used alone */
     const char *arguments;              /* "NAME LAST", see tide_cli_arguments_of */
     const tide_cli_option_id *takes;    /* TIDE_CLI_LIST(TASK, TYPE): besides the common ones */
     const tide_cli_option_id *needs;    /* of these, what must have a value */
@@ -52,8 +54,8 @@ typedef struct tide_cli_command {
     const char *name;
     const char *summary;
     const tide_cli_verb *verbs; /* ends with a NULL name */
-    bool is_placeless;          /* works on no store and asks no service: contexts do not count */
-    int failure_exit;           /* with which every failure ends; 0: with its status's */
+    bool is_placeless;          /* uses neither store nor service: contexts are ignored */
+    int failure_exit;           /* of every failure; 0: the code of its status */
 } tide_cli_command;
 
 extern const tide_cli_command tide_cli_task;
@@ -135,7 +137,8 @@ static inline const char *tide_cli_text(const tide_cli *cli, tide_cli_option_id 
     return cli->words.text[id];
 }
 
-/* A number, the microseconds of a duration, the bytes of a size, the position of a choice. 0: there is none. */
+/* A number, the microseconds of a duration, the bytes of a size, the position of a choice. 0: there
+ * is none. */
 static inline int64_t tide_cli_number(const tide_cli *cli, tide_cli_option_id id)
 {
     return cli->words.number[id];
@@ -147,7 +150,8 @@ static inline tide_cli_values tide_cli_list(const tide_cli *cli, tide_cli_option
     return cli->words.list[id];
 }
 
-/* A time option, given what the clock says that counts (the store's, or this machine's). TIDE_NONE: no value. */
+/* A time option, given what the clock says that counts (the store's, or this machine's). TIDE_NONE:
+ * no value. */
 TIDE_MUST_CHECK tide_status tide_cli_time(const tide_cli *cli, tide_cli_option_id id,
                                           int64_t now_us, int64_t *us, tide_error *err);
 

@@ -49,7 +49,7 @@ static tide_status check_owner(const char *path, tide_error *err)
     if (stat(path, &found) != 0)
         return errno == ENOENT || errno == ENOTDIR ? TIDE_NONE : fail_errno(path, err);
     if (found.st_uid != geteuid() && found.st_uid != 0)
-        return tide_fail(err, TIDE_E_DENIED, "%s belongs to somebody else: it is not trusted",
+        return tide_fail(err, TIDE_E_DENIED, "%s belongs to another user; it is not trusted",
                          path);
     if (found.st_mode & (S_IWGRP | S_IWOTH))
         return tide_fail(err, TIDE_E_DENIED, "%s can be written by others: chmod 600 it", path);
@@ -307,7 +307,8 @@ static tide_status choose_name(const tide_cli_words *words, const tide_cli_takes
     return TIDE_OK;
 }
 
-/* Verbs that serve have a --token-file of another meaning: of a context only its store is for them. */
+/* Verbs that serve have a --token-file of another meaning: of a context only its store is for
+ * them. */
 static void keep_what_counts(tide_options_file *file, const tide_cli_takes *takes)
 {
     if (takes_address(takes))

@@ -1,16 +1,16 @@
-/* context.h - places by name: sets of --store, --address and what the service there demands.
+/* context.h - named sets of --store, --address and the credentials of that service.
  *
- *     $XDG_CONFIG_HOME/tidemark/contexts/NAME        the options of a context, one per line (runtime/options_file.h)
- *     $XDG_CONFIG_HOME/tidemark/contexts/.current    the name of the one in use
+ *     $XDG_CONFIG_HOME/tidemark/contexts/NAME        options, one per line (runtime/options_file.h)
+ *     $XDG_CONFIG_HOME/tidemark/contexts/.current    the name of the selected one
  *
- * ($HOME/.config where XDG_CONFIG_HOME is not set.) Files are readable for their owner alone; one that others can write is refused,
- * because it says where tokens are sent.
+ * ($HOME/.config where XDG_CONFIG_HOME is not set.) Only the owner can read the files. A file that
+ * other users can write is refused, because it decides where tokens are sent.
  *
- * Which one is in force: that of --context; else, where neither the command line nor the environment names a store or an
- * address, that of $TIDEMARK_CONTEXT; else the one in use. It counts as a whole or not at all: what is shown to one service (a token) never
- * goes to another place because of a context.
+ * In force is the context of --context; else, where neither the command line nor the environment
+ * names a store or an address, that of $TIDEMARK_CONTEXT; else the selected one. It counts as a
+ * whole or not at all: a token of one service is never sent to another because of a context.
  *
- * Survives: a file is written beside its name, synced and renamed: there is the old one or the new one.
+ * Survives: a file is written beside its name, synced and renamed: the old or the new one exists.
  * Threads: one. Limits: names of 64 letters, digits and .-_ */
 #ifndef TIDE_CLI_FRAME_CONTEXT_H
 #define TIDE_CLI_FRAME_CONTEXT_H
@@ -23,15 +23,17 @@ enum { TIDE_CLI_CONTEXT_NAME_MAX = 64, TIDE_CLI_CONTEXT_PATH_MAX = 4096 };
 /* The options that a context may hold; ends with TIDE_CLI_OPTION_COUNT. */
 extern const tide_cli_option_id tide_cli_context_options[];
 
-/* Put the context in force, if there is one, into words->context: before they are settled. Of it only what the verb takes and, for
- * verbs that serve, only the store. TIDE_E_INVALID: there is none of this name; it is not what the verb needs. */
+/* Put the context in force, if there is one, into words->context: before they are settled. Of it
+ * only what the verb takes and, for verbs that serve, only the store. TIDE_E_INVALID: there is none
+ * of this name; it is not what the verb needs. */
 TIDE_MUST_CHECK tide_status tide_cli_context_enter(tide_cli_words *words,
                                                    const tide_cli_takes *takes, tide_error *err);
 
 /* TIDE_E_INVALID: not a name. */
 TIDE_MUST_CHECK tide_status tide_cli_context_check_name(const char *name, tide_error *err);
 
-/* Where contexts are; made if missing where is_made. TIDE_NONE: neither variable is set, there can be none. */
+/* Where contexts are; made if missing where is_made. TIDE_NONE: neither variable is set, there can
+ * be none. */
 TIDE_MUST_CHECK tide_status tide_cli_context_directory(char out[TIDE_CLI_CONTEXT_PATH_MAX],
                                                        bool is_made, tide_error *err);
 

@@ -1,4 +1,4 @@
-/* input.h - values that come from outside: written out, from a file, from stdin.
+/* input.h - values of options: literal, from a file, or from stdin.
  *
  *     --data '{"a":1}'      the text itself
  *     --data @state.json    what the file holds
@@ -8,11 +8,12 @@
  *     tide_buffer_init(&data, TIDE_CLI_INPUT_MAX);
  *     TIDE_TRY(tide_cli_input_json(&data, tide_cli_text(cli, TIDE_CLI_DATA), "--data", err));
  *
- * The buffer's maximum is the value's; what is longer is refused as soon as it is seen. stdin can be read by one value
- * of a command only; the second is refused, not given nothing.
+ * The buffer's maximum is the value's; what is longer is refused as soon as it is seen. stdin can
+ * be read by one value of a command only; a second one is refused.
  *
- * JSON is what json_scan.h says: one value of any kind, valid UTF-8, no NUL, at most TIDE_JSON_NESTING_MAX deep. A member
- * may stand twice. The text is kept as it was written; white space around it goes.
+ * JSON is as in json_scan.h: one value of any kind, valid UTF-8, no NUL, at most
+ * TIDE_JSON_NESTING_MAX deep. A member may appear twice. The text is stored as written, without the
+ * white space around it.
  *
  * Threads: one. */
 #ifndef TIDE_CLI_FRAME_INPUT_H
@@ -31,8 +32,9 @@
 
 enum { TIDE_CLI_INPUT_MAX = 64 << 20 }; /* bytes of one value, where nothing else is said */
 
-/* The value's bytes into an empty buffer. what names the value in messages ("--data"). TIDE_E_INVALID: longer than the
- * buffer's maximum, no such file, or stdin was read already; TIDE_E_DENIED, TIDE_E_IO: the file. */
+/* The value's bytes into an empty buffer. what names the value in messages ("--data").
+ * TIDE_E_INVALID: longer than the buffer's maximum, no such file, or stdin was read already;
+ * TIDE_E_DENIED, TIDE_E_IO: the file. */
 TIDE_MUST_CHECK tide_status tide_cli_input_read(tide_buffer *out, const char *value,
                                                 const char *what, tide_error *err);
 
@@ -43,11 +45,12 @@ TIDE_MUST_CHECK tide_status tide_cli_input_json(tide_buffer *out, const char *va
 /* ---- JSON lines ----
  *
  *     TIDE_CLEANUP(tide_cli_lines_done) tide_cli_lines lines;
- *     TIDE_TRY(tide_cli_lines_init(&lines, tide_cli_text(cli, TIDE_CLI_BATCH), TIDE_CLI_INPUT_MAX, err));
+ *     TIDE_TRY(tide_cli_lines_init(&lines, tide_cli_text(cli, TIDE_CLI_BATCH),
+ *                                  TIDE_CLI_INPUT_MAX, err));
  *     while ((status = tide_cli_lines_next(&lines, &object, err)) == TIDE_OK) ...
  *
- * Empty lines are skipped and counted; the last line needs no line break. A member that is kept as it was written is
- * taken from the line itself (tide_cli_lines_member). */
+ * Empty lines are skipped and counted; the last line needs no line break. A member that is kept as
+ * it was written is taken from the line itself (tide_cli_lines_member). */
 
 typedef struct tide_cli_lines {
     FILE *file; /* NULL: could not be opened */
@@ -57,18 +60,20 @@ typedef struct tide_cli_lines {
     tide_json_node *object;
 } tide_cli_lines;
 
-/* source: "-" is stdin, "FILE" and "@FILE" a file. line_max: bytes of a line. To be given back also after a failure. */
+/* source: "-" is stdin, "FILE" and "@FILE" a file. line_max: bytes of a line. To be given back also
+ * after a failure. */
 TIDE_MUST_CHECK tide_status tide_cli_lines_init(tide_cli_lines *lines, const char *source,
                                                 size_t line_max, tide_error *err);
 void tide_cli_lines_done(tide_cli_lines *lines);
 
-/* The next line's object; its text is tide_buffer_view(&lines->line). Both are borrowed until the next call.
- * TIDE_NONE: that was all. TIDE_E_INVALID: no JSON object, or a line too long; the text names file and line. */
+/* The next line's object; its text is tide_buffer_view(&lines->line). Both are borrowed until the
+ * next call. TIDE_NONE: that was all. TIDE_E_INVALID: no JSON object, or a line too long; the text
+ * names file and line. */
 TIDE_MUST_CHECK tide_status tide_cli_lines_next(tide_cli_lines *lines,
                                                 const tide_json_node **object, tide_error *err);
 
-/* The text of a member of the line last read, as it was written. ptr NULL: there is none. Of two the last counts.
- * Borrowed until the next line. */
+/* The text of a member of the line last read, as it was written. ptr NULL: there is none. Of two
+ * the last counts. Borrowed until the next line. */
 tide_view tide_cli_lines_member(const tide_cli_lines *lines, const char *key);
 
 /* The same for any text that is a JSON object. */
@@ -78,7 +83,8 @@ tide_view tide_cli_json_member(tide_view object, const char *key);
 tide_status tide_cli_lines_context(const tide_cli_lines *lines, tide_status status,
                                    tide_error *err);
 
-/* Fail about the line last read: tide_cli_lines_fail(&lines, err, TIDE_E_INVALID, "no such type %s", type). */
+/* Fail about the line last read: tide_cli_lines_fail(&lines, err, TIDE_E_INVALID, "no such type
+ * %s", type). */
 #define tide_cli_lines_fail(lines, err, status, ...)                                               \
     tide_cli_lines_context((lines), tide_fail((err), (status), __VA_ARGS__), (err))
 

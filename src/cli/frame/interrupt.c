@@ -22,7 +22,7 @@ static void stop_now(int number)
     }
     if (number == SIGINT) {
         const ssize_t written = write(STDERR_FILENO, words, sizeof words - 1);
-        (void)written; /* there is nobody left to tell */
+        (void)written; /* stderr is closed */
         _exit(TIDE_EXIT_INTERRUPTED);
     }
     (void)signal(number, SIG_DFL);

@@ -1,17 +1,20 @@
 /* interrupt.h - Ctrl-C at any moment: exit code 130, and no half-made file.
  *
- * A verb is one transaction, which a dead process rolls back, so the handler may simply end the program. The one
- * thing it must not leave behind is a file under way, named here for as long as it is one.
+ * A verb is one transaction, which a dead process rolls back, so the handler may simply end the
+ * program. The one thing it must not leave behind is a file under way, named here for as long as it
+ * is one.
  *
  * SIGTERM and SIGHUP clear up in the same way and then end the program as they always do.
  *
- * Threads: verbs that write a file do so on the main thread, so nobody writes it again behind the handler. */
+ * Threads: verbs that write a file do so on the main thread, so that no other thread writes it
+ * again after the handler. */
 #ifndef TIDE_CLI_FRAME_INTERRUPT_H
 #define TIDE_CLI_FRAME_INTERRUPT_H
 
 void tide_cli_interrupt_install(void);
 
-/* The file to remove when interrupted; NULL: none (any more). A name too long to keep is not kept. */
+/* The file to remove when interrupted; NULL: none (any more). A name too long to keep is not
+ * kept. */
 void tide_cli_interrupt_partial(const char *path);
 
 #endif

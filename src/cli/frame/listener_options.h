@@ -1,4 +1,5 @@
-/* listener_options.h - the options that every program that serves has in common, as runtime/listener.h wants them. */
+/* listener_options.h - the options that every program that serves has in common, as
+ * runtime/listener.h needs them. */
 #ifndef TIDE_CLI_FRAME_LISTENER_OPTIONS_H
 #define TIDE_CLI_FRAME_LISTENER_OPTIONS_H
 
@@ -19,13 +20,14 @@ TIDE_MUST_CHECK tide_status tide_cli_listener_options(tide_cli *cli, tide_log *l
 #define TIDE_CLI_MAINTENANCE_OPTIONS SWEEP, KEEP_KEYS, KEEP_ITEMS, KEEP_CHECKPOINTS
 tide_work_maintenance_options tide_cli_work_maintenance(const tide_cli *cli);
 
-/* This machine's name, for who was not given one. */
+/* The host name, where none was given. */
 void tide_cli_host_name(char *out, size_t size);
 
-/* Signals are for the listener's main loop: threads that a store starts before there is one shall not take them. Before such a store is opened. */
+/* Block the signals that the listener's main loop handles, before a store that is opened first
+ * starts threads. */
 void tide_cli_keep_signals_back(void);
 
-/* After serving: a hurry ends the process as it is. Returns status otherwise. */
+/* After serving. TIDE_E_INTERRUPTED ends the process as it is. Returns other statuses. */
 tide_status tide_cli_after_serving(tide_status status);
 
 #endif

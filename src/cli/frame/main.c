@@ -1,4 +1,5 @@
-/* main.c - tidemark <noun> <verb>: finds the verb, checks its words, runs it, tells how it ended. */
+/* main.c - tidemark <noun> <verb>: finds the verb, checks its arguments, runs it, reports the
+ * result. */
 #include "cli/frame/cli.h"
 #include "cli/frame/interrupt.h"
 #include "cli/frame/request.h"

@@ -1,10 +1,12 @@
 /* option_table.h - every option of the program, one row each.
  *
- * X(id, name, short or 0, value name or NULL, default or NULL, environment or NULL, type, least, most, help)
+ * X(id, name, short or 0, value name or NULL, default or NULL, environment or NULL, type, least,
+ * most, help)
  *
- * least and most are the range of a NUMBER, of a SIZE in bytes, of a DURATION in microseconds, and how often a TEXTS
- * may be given; other types have none (0, 0). The value name of a CHOICE lists what there is to choose from. A
- * verb can narrow a row or give it another default (tide_cli_override). */
+ * least and most are the range of a NUMBER, of a SIZE in bytes, of a DURATION in microseconds, and
+ * how often a TEXTS may be given; other types have none (0, 0). The value name of a CHOICE lists
+ * what there is to choose from. A verb can narrow a row or give it another default
+ * (tide_cli_override). */
 #ifndef TIDE_CLI_FRAME_OPTION_TABLE_H
 #define TIDE_CLI_FRAME_OPTION_TABLE_H
 
@@ -27,7 +29,7 @@ enum {
     X(STORE, "store", 's', "URL", "./tidemark.db", "TIDEMARK_STORE", TEXT, 0, 0,                   \
       "the store: a file, sqlite:PATH or postgres://USER@HOST/DATABASE")                           \
     X(CONTEXT, "context", 0, "NAME", NULL, "TIDEMARK_CONTEXT", TEXT, 0, 0,                         \
-      "the store or service that is called so ('tidemark help context')")                          \
+      "use the store or service of this context ('tidemark help context')")                        \
     X(TIMEOUT, "timeout", 0, "DURATION", "30s", NULL, DURATION, 1, TIDE_CLI_DURATION_MAX,          \
       "how long to wait for the store (PostgreSQL)")                                               \
     X(PG_POOLER, "pg-pooler", 0, "auto|none|transaction", "auto", "TIDEMARK_PG_POOLER", CHOICE, 0, \
@@ -40,7 +42,7 @@ enum {
     X(VERSION, "version", 'V', NULL, NULL, NULL, FLAG, 0, 0, "print the version and exit")         \
     X(COUNT, "count", 'n', "N", "1", NULL, NUMBER, 1, TIDE_SEQUENCE_BATCH_MAX,                     \
       "how many numbers to take at once")                                                          \
-    X(WHY, "why", 'w', "TEXT", NULL, NULL, TEXT, 0, 0, "the reason, kept in the history")          \
+    X(WHY, "why", 'w', "TEXT", NULL, NULL, TEXT, 0, 0, "reason, stored in the history")            \
     X(ABOVE, "above", 0, "EPOCH", NULL, NULL, NUMBER, 0, TIDE_EPOCH_MAX - 1,                       \
       "an epoch that was seen elsewhere; the new one is above it")                                 \
     X(LIMIT, "limit", 'l', "N", "100", NULL, NUMBER, 1, TIDE_CLI_ROWS_MAX, "at most so many")      \
@@ -54,15 +56,16 @@ enum {
     X(UNTIL, "until", 0, "TIME", NULL, NULL, PAST, 0, 0, "up to this time")                        \
     X(OLDER_THAN, "older-than", 0, "DURATION", NULL, NULL, DURATION, 0, TIDE_CLI_DURATION_MAX,     \
       "only what is older than this")                                                              \
-    X(FOLLOW, "follow", 'f', NULL, NULL, NULL, FLAG, 0, 0, "go on with what comes, until Ctrl-C")  \
-    X(DRY_RUN, "dry-run", 0, NULL, NULL, NULL, FLAG, 0, 0, "tell what would be done; do nothing")  \
+    X(FOLLOW, "follow", 'f', NULL, NULL, NULL, FLAG, 0, 0, "continue with new ones until Ctrl-C")  \
+    X(DRY_RUN, "dry-run", 0, NULL, NULL, NULL, FLAG, 0, 0,                                         \
+      "print what would be done; change nothing")                                                  \
     X(FORCE, "force", 0, NULL, NULL, NULL, FLAG, 0, 0, "also where it would be refused otherwise") \
     X(OUT, "out", 0, "FILE", NULL, NULL, TEXT, 0, 0, "write to this file, which must not exist")   \
-    X(REASON, "reason", 0, "TEXT", NULL, NULL, TEXT, 0, 0, "why, kept with what was done")
+    X(REASON, "reason", 0, "TEXT", NULL, NULL, TEXT, 0, 0, "reason, stored with the change")
 
 #define TIDE_CLI_OPTIONS_WORK(X)                                                                   \
     X(TASK, "task", 0, "ID", NULL, NULL, TEXT, 0, 0, "the task")                                   \
-    X(TITLE, "title", 0, "TEXT", NULL, NULL, TEXT, 0, 0, "what people call it")                    \
+    X(TITLE, "title", 0, "TEXT", NULL, NULL, TEXT, 0, 0, "title, for people")                      \
     X(TYPE, "type", 't', "TYPE", NULL, NULL, TEXTS, 0, TIDE_CLI_TEXTS_MAX, "the type")             \
     X(INPUT, "input", 0, "JSON", NULL, NULL, TEXT, 0, 0,                                           \
       "what the work is given: JSON, @FILE, or - for stdin")                                       \
@@ -77,14 +80,14 @@ enum {
     X(BATCH, "batch", 0, "FILE", NULL, NULL, TEXT, 0, 0,                                           \
       "one JSON object per line from this file, or from stdin (-)")                                \
     X(WORKER, "worker", 0, "NAME", NULL, "TIDEMARK_WORKER", TEXT, 0, 0,                            \
-      "who does the work; HOST-PID where nobody says")                                             \
+      "name of the worker (default HOST-PID)")                                                     \
     X(LEASE, "lease", 0, "DURATION", "5m", NULL, DURATION, TIDE_LEASE_MIN_US, TIDE_LEASE_MAX_US,   \
-      "how long it is held unless renewed")                                                        \
+      "length of the lease unless renewed")                                                        \
     X(TOKEN, "token", 0, "N", NULL, NULL, NUMBER, 1, INT64_MAX, "the lease's token, as claimed")   \
-    X(HOLDER, "holder", 0, "NAME", NULL, NULL, TEXT, 0, 0, "who holds the lease")                  \
+    X(HOLDER, "holder", 0, "NAME", NULL, NULL, TEXT, 0, 0, "holder of the lease")                  \
     X(OUTPUT, "output", 0, "JSON", NULL, NULL, TEXT, 0, 0,                                         \
       "the result: JSON, @FILE, or - for stdin")                                                   \
-    X(ERROR, "error", 0, "TEXT", NULL, NULL, TEXT, 0, 0, "what went wrong")                        \
+    X(ERROR, "error", 0, "TEXT", NULL, NULL, TEXT, 0, 0, "text of the error")                      \
     X(FINAL, "final", 0, NULL, NULL, NULL, FLAG, 0, 0, "do not try again")                         \
     X(RETRY_AFTER, "retry-after", 0, "DURATION", NULL, NULL, DURATION, 0, TIDE_CLI_DURATION_MAX,   \
       "try again after this long")                                                                 \
@@ -93,7 +96,7 @@ enum {
     X(CANCEL_REST, "cancel-rest", 0, NULL, NULL, NULL, FLAG, 0, 0,                                 \
       "cancel what has not been finished")                                                         \
     X(CRASH_LIMIT, "crash-limit", 0, "N", NULL, NULL, NUMBER, 1, 1000,                             \
-      "set aside after so many crashes")                                                           \
+      "quarantine an item after so many crashes")                                                  \
     X(SWEEP, "sweep", 0, "DURATION", "1s", NULL, DURATION, 1000, INT64_C(60000000),                \
       "look for ended leases, due items and schedules at least so often")                          \
     X(KEEP_KEYS, "keep-keys", 0, "DURATION", NULL, NULL, DURATION, 1, TIDE_CLI_DURATION_MAX,       \
@@ -102,7 +105,7 @@ enum {
       "delete work items so long after they ended (default 30d)")                                  \
     X(KEEP_CHECKPOINTS, "keep-checkpoints", 0, "N", NULL, NULL, NUMBER, 1, TIDE_CLI_ROWS_MAX,      \
       "delete all but the newest N checkpoints of each task and what resuming needs")              \
-    X(PARALLEL, "parallel", 0, "N", "1", NULL, NUMBER, 1, 256, "how many run at the same time")    \
+    X(PARALLEL, "parallel", 0, "N", "1", NULL, NUMBER, 1, 256, "run so many at a time")            \
     X(PREFETCH, "prefetch", 0, "N", "0", NULL, NUMBER, 0, 1000,                                    \
       "how many to claim ahead of those that run")                                                 \
     X(DRAIN, "drain", 0, "DURATION", NULL, NULL, DURATION, 0, TIDE_CLI_DURATION_MAX,               \
@@ -122,14 +125,13 @@ enum {
     X(TAG, "tag", 0, "TAG", NULL, NULL, TEXTS, 0, TIDE_CLI_TEXTS_MAX, "a tag")                     \
     X(METADATA, "metadata", 0, "JSON", NULL, NULL, TEXT, 0, 0,                                     \
       "more about it: JSON, @FILE, or - for stdin")                                                \
-    X(TRIGGER, "trigger", 0, "KIND", NULL, NULL, TEXT, 0, 0, "what caused it")                     \
+    X(TRIGGER, "trigger", 0, "KIND", NULL, NULL, TEXT, 0, 0, "cause of the checkpoint")            \
     X(EXPECT, "expect", 0, "N", NULL, NULL, NUMBER, 1, INT64_MAX,                                  \
       "write only if this is the next number")                                                     \
-    X(KEEP, "keep", 0, "N", NULL, NULL, NUMBER, 0, TIDE_CLI_ROWS_MAX,                              \
-      "how many of the newest stay")                                                               \
+    X(KEEP, "keep", 0, "N", NULL, NULL, NUMBER, 0, TIDE_CLI_ROWS_MAX, "keep the newest N")         \
     X(KEEP_TAGGED, "keep-tagged", 0, NULL, NULL, NULL, FLAG, 0, 0, "what has a tag stays")         \
     X(NOTE, "note", 0, "TEXT", NULL, NULL, TEXT, 0, 0, "the note")                                 \
-    X(SEVERITY, "severity", 0, "LEVEL", NULL, NULL, TEXT, 0, 0, "how grave it is")                 \
+    X(SEVERITY, "severity", 0, "LEVEL", NULL, NULL, TEXT, 0, 0, "severity of the note")            \
     X(RESUMABLE, "resumable", 0, NULL, NULL, NULL, FLAG, 0, 0, "only what can be resumed")
 
 #define TIDE_CLI_OPTIONS_IDEMPOTENCY(X)                                                            \
@@ -147,12 +149,13 @@ enum {
 #define TIDE_CLI_OPTIONS_ACCESS(X)                                                                 \
     X(CONFIG, "config", 0, "FILE", NULL, "TIDEMARK_CONFIG", TEXT, 0, 0,                            \
       "settings from this file: NAME = VALUE, one per line")                                       \
-    X(ROLE, "role", 0, "read|write|admin", "read", NULL, CHOICE, 0, 0, "what its holder may do")   \
+    X(ROLE, "role", 0, "read|write|admin", "read", NULL, CHOICE, 0, 0, "role of the token")        \
     X(AGENT, "agent", 0, "NAME", NULL, NULL, TEXTS, 0, TIDE_CLI_TEXTS_MAX, "for this agent only")  \
     X(EXPIRES, "expires", 0, "DURATION", NULL, NULL, DURATION, 1, TIDE_CLI_DURATION_MAX,           \
       "ends by itself after this long")
 
-/* For programs that serve. Limits of the network have rows of their own (net/http/limits.h) and are set by --net-limit. */
+/* For programs that serve. Limits of the network have rows of their own (net/http/limits.h) and are
+ * set by --net-limit. */
 #define TIDE_CLI_OPTIONS_SERVICE(X)                                                                \
     X(LISTEN, "listen", 0, "ADDR", NULL, NULL, TEXT, 0, 0,                                         \
       "where to serve: HOST:PORT (0 picks a port) or unix:PATH")                                   \
@@ -160,14 +163,14 @@ enum {
       "where to serve gRPC: HOST:PORT (0 picks a port) or unix:PATH")                              \
     X(HTTP, "http", 0, "ADDR", "127.0.0.1:4318", NULL, TEXT, 0, 0,                                 \
       "where to serve HTTP: HOST:PORT (0 picks a port) or unix:PATH")                              \
-    X(NAME, "name", 0, "NAME", NULL, NULL, TEXT, 0, 0, "what it is called; the host's name")       \
+    X(NAME, "name", 0, "NAME", NULL, NULL, TEXT, 0, 0, "name (default: the host's)")               \
     X(TLS_CERT, "tls-cert", 0, "FILE", NULL, NULL, TEXT, 0, 0,                                     \
       "serve TLS with this certificate (PEM, with its chain)")                                     \
     X(TLS_KEY, "tls-key", 0, "FILE", NULL, NULL, TEXT, 0, 0, "the certificate's key (PEM)")        \
     X(TLS_CA, "tls-ca", 0, "FILE", NULL, NULL, TEXT, 0, 0,                                         \
       "check clients' certificates against these authorities (PEM)")                               \
     X(CLIENT_CERTS, "client-certs", 0, "none|optional|required", "none", NULL, CHOICE, 0, 0,       \
-      "what clients have to show (mutual TLS)")                                                    \
+      "certificates of clients (mutual TLS)")                                                      \
     X(TOKEN_FILE, "token-file", 0, "FILE", NULL, NULL, TEXT, 0, 0,                                 \
       "further tokens: NAME ROLE TOKEN-OR-SHA256 per line")                                        \
     X(REQUIRE_TOKEN, "require-token", 0, NULL, NULL, NULL, FLAG, 0, 0,                             \
@@ -206,7 +209,7 @@ enum {
       "how many spans are kept of those that neither failed nor took 500 ms")                      \
     X(CODEC, "codec", 0, "lz4|zstd|none", "lz4", NULL, CHOICE, 0, 0, "how records are packed")     \
     X(QUEUE, "queue", 0, "SIZE", "64MiB", NULL, SIZE, 1 << 20, INT64_C(1) << 40,                   \
-      "records that wait for the disk before clients are told to come again")                      \
+      "queue of records before the disk; when it is full, clients must retry")                     \
     X(NO_DECLARE, "no-declare", 0, NULL, NULL, NULL, FLAG, 0, 0,                                   \
       "refuse records of streams that were not declared")
 
@@ -279,21 +282,21 @@ enum {
     X(WHERE, "where", 0, "CONDITION", NULL, NULL, TEXT, 0, 0,                                      \
       "which rows: an SQL condition over the table's columns")                                     \
     X(FORMAT, "format", 0, "auto|parquet|csv|json", "auto", NULL, CHOICE, 0, 0,                    \
-      "what the rows are written in; auto: told by the name, or by the first bytes")               \
+      "format of the rows; auto: by the name, or by the first bytes")                              \
     X(FILE, "file", 0, "FILE", NULL, NULL, TEXT, 0, 0,                                             \
       "one operation per line, as JSON; - is stdin")                                               \
     X(REQUEST_KEY, "request-key", 0, "KEY", NULL, NULL, TEXT, 0, 0,                                \
       "done once under this key: the second time the first answer is given")                       \
-    X(AUTHOR, "author", 0, "NAME", NULL, NULL, TEXT, 0, 0, "who did it, kept with the snapshot")   \
+    X(AUTHOR, "author", 0, "NAME", NULL, NULL, TEXT, 0, 0, "author, stored with the snapshot")     \
     X(ORPHANS, "orphans", 0, NULL, NULL, NULL, FLAG, 0, 0,                                         \
-      "also files that nobody names: what writers that died have left behind")                     \
+      "also files that no snapshot names: left by writers that died")                              \
     X(DESKS, "desks", 0, "N", "3", NULL, NUMBER, 1, 64,                                            \
       "how many queries, appends and deletes run at once, each with a DuckDB of its own")
 
 #define TIDE_CLI_OPTIONS_SQL(X)                                                                    \
     X(CSV, "csv", 0, NULL, NULL, NULL, FLAG, 0, 0, "print comma-separated values")                 \
     X(PARAM, "param", 0, "NAME=VALUE", NULL, NULL, TEXTS, 0, TIDE_CLI_TEXTS_MAX,                   \
-      "what :NAME stands for: a number where it looks like one, else a text; 'TEXT' in any case")  \
+      "value of :NAME: a number where it looks like one, else a text; 'TEXT' in any case")         \
     X(WRITE, "write", 0, NULL, NULL, NULL, FLAG, 0, 0, "let rows be changed")
 
 /* Asking a service instead of opening a store; watching. */

@@ -1,30 +1,35 @@
-/* options.h - what can be written on the command line: one table for parser, help and completions.
+/* options.h - options and arguments of the command line: one table for parser, help and
+ * completions.
  *
  *     tidemark <noun> <verb> [ARGUMENT...] [--option VALUE...] [-- CMD ARG...]
  *
- * Every option of the program is one row of option_table.h and means the same wherever it is allowed. A verb lists
- * which ones it takes besides the common four (store, context, json, help), and may narrow them or give them another default. A
- * value comes from the command line, else from the row's environment variable (unless empty), else from the context in
- * force (context.h), else from the default. A context that the command line names counts before the environment.
+ * Every option of the program is one row of option_table.h and means the same wherever it is
+ * allowed. A verb lists the options that it takes besides the common four (store, context, json,
+ * help), and may narrow them or give them another default. A value is read from the command line,
+ * else from the row's environment variable (unless empty), else from the context in force
+ * (context.h), else from the default. A context on the command line precedes the environment.
  *
- * What is looked at is one place: --store and --address exclude each other, and a store that the command line names counts
- * before an address from elsewhere; otherwise an address counts before a store.
+ * A verb works on one place. --store and --address exclude each other, and a store on the command
+ * line precedes an address from elsewhere; otherwise an address precedes a store.
  *
- * Verbs that run for long take --config: each of their options (but json and help) can then also stand in the environment
- * as TIDEMARK_<ID>, and in the file (runtime/options_file.h) by its name; a flag is true or false there. The
- * command line counts before the environment, the environment before the file, the file before the default.
+ * Verbs that run for long take --config: each of their options (but json and help) may then also be
+ * in the environment as TIDEMARK_<ID>, and in the file (runtime/options_file.h) by its name, where
+ * a flag is true or false. The command line precedes the environment, the environment the file, the
+ * file the default.
  *
- * Accepted: `--name value`, `--name=value`, `-x value`, `-xvalue`, options anywhere among the words, `--` to end
- * them. A word like -5 is a number, not an option. Of an option given twice the last counts, unless it collects.
+ * Accepted: `--name value`, `--name=value`, `-x value`, `-xvalue`, options anywhere among the
+ * arguments, `--` to end them. An argument like -5 is a number, not an option. Of an option given
+ * twice the last counts, unless it collects.
  *
- * It goes in two steps, because what a value may be depends on the verb, and the verb is among the words:
+ * Parsing has two steps, because the verb, on which the values depend, is among the arguments:
  *
- *     tide_cli_words_parse     words and options apart; every option is known and has its value
- *     tide_cli_words_settle    for one verb: only what it takes, values checked, the missing ones filled in
+ *     tide_cli_words_parse     separates arguments and options; every option exists and has a value
+ *     tide_cli_words_settle    for one verb: options that it takes, values checked, defaults filled
  *
- * Everything is checked before a command runs: who mistyped has changed nothing.
+ * Everything is checked before a command runs, so a typing error changes nothing.
  *
- * Threads: one. The texts are borrowed from argv and the environment. Limits: as many words as the system hands over. */
+ * Threads: one. The texts are borrowed from argv and the environment.
+ * Limits: as many arguments as the system passes. */
 #ifndef TIDE_CLI_FRAME_OPTIONS_H
 #define TIDE_CLI_FRAME_OPTIONS_H
 
@@ -73,7 +78,8 @@ extern const tide_cli_option tide_cli_options[TIDE_CLI_OPTION_COUNT];
 
 /* ---- what a verb says about options, in its table ---- */
 
-/* .takes = TIDE_CLI_LIST(TASK, TYPE, INPUT): up to 32 rows by id; ends with TIDE_CLI_OPTION_COUNT. At file scope only. */
+/* .takes = TIDE_CLI_LIST(TASK, TYPE, INPUT): up to 32 rows by id; ends with TIDE_CLI_OPTION_COUNT.
+ * At file scope only. */
 #define TIDE_CLI_LIST(...)                                                                         \
     (const tide_cli_option_id[])                                                                   \
     {                                                                                              \
@@ -142,8 +148,8 @@ typedef struct tide_cli_words {
     int use_count;
     const char **pool;              /* of the lists */
     struct tide_options_file *file; /* of --config; NULL: none */
-    struct tide_options_file
-        *context; /* the one in force; NULL: none. Put there between parse and settle */
+    /* The one in force; NULL: none. Put there between parse and settle. */
+    struct tide_options_file *context;
     bool given[TIDE_CLI_OPTION_COUNT]; /* stood on the command line */
     /* The rest is filled by tide_cli_words_settle. */
     const char *text[TIDE_CLI_OPTION_COUNT]; /* NULL: no value from anywhere */
@@ -151,22 +157,25 @@ typedef struct tide_cli_words {
     tide_cli_values list[TIDE_CLI_OPTION_COUNT]; /* of repeatable options */
 } tide_cli_words;
 
-/* Take the command line apart. argv[0] is skipped. TIDE_E_INVALID: an unknown option, a missing value. To be given back
- * (tide_cli_words_done) also after a failure; it then holds what stood before the mistake. */
+/* Take the command line apart. argv[0] is skipped. TIDE_E_INVALID: an unknown option, a missing
+ * value. To be given back (tide_cli_words_done) also after a failure; it then holds what stood
+ * before the mistake. */
 TIDE_MUST_CHECK tide_status tide_cli_words_parse(tide_cli_words *out, int argc, char *const *argv,
                                                  tide_error *err);
 void tide_cli_words_done(tide_cli_words *words);
 
-/* Check what was given against what a verb takes, and fill in the rest. TIDE_E_INVALID: an option it does not take, a
- * bad value, one that is missing. */
+/* Check what was given against what a verb takes, and fill in the rest. TIDE_E_INVALID: an option
+ * it does not take, a bad value, one that is missing. */
 TIDE_MUST_CHECK tide_status tide_cli_words_settle(tide_cli_words *words,
                                                   const tide_cli_takes *takes, tide_error *err);
 
-/* After settling: one place is looked at, the store that the command line names, else the address, else the store.
+/* After settling: one place is looked at, the store that the command line names, else the address,
+ * else the store.
  * TIDE_E_INVALID: the command line names both. */
 TIDE_MUST_CHECK tide_status tide_cli_words_place(tide_cli_words *words, tide_error *err);
 
-/* The name of the option that was probably meant by words->unknown; takes: among these, NULL: among all. NULL: none. */
+/* The name of the option that was probably meant by words->unknown; takes: among these, NULL: among
+ * all. NULL: none. */
 const char *tide_cli_words_suggest(const tide_cli_words *words, const tide_cli_takes *takes);
 
 /* ---- values of arguments; what names them in messages ---- */
@@ -180,8 +189,8 @@ TIDE_MUST_CHECK tide_status tide_cli_parse_duration(int64_t *us, const char *tex
                                                     int64_t min_us, int64_t max_us,
                                                     tide_error *err);
 
-/* `now`, `+30s`, `-1h`, a time as timefmt.h reads it, or a duration alone, which goes the way of the type
- * (TIDE_CLI_FUTURE or TIDE_CLI_PAST). */
+/* `now`, `+30s`, `-1h`, a time as timefmt.h reads it, or a duration alone, which goes the way of
+ * the type (TIDE_CLI_FUTURE or TIDE_CLI_PAST). */
 TIDE_MUST_CHECK tide_status tide_cli_parse_time(int64_t *us, const char *text, const char *what,
                                                 tide_cli_type type, int64_t now_us,
                                                 tide_error *err);

@@ -91,7 +91,8 @@ tide_status tide_cli_time(const tide_cli *cli, tide_cli_option_id id, int64_t no
 
 /* ---- which verb ---- */
 
-/* "agent" of "agent add", "agent ls": the words that may follow it, with commas between. false: no verb begins so. */
+/* "agent" of "agent add", "agent ls": the words that may follow it, with commas between. false: no
+ * verb begins so. */
 static bool list_second_words(const tide_cli_verb *verbs, const char *first, char *out, size_t size)
 {
     const size_t len = strlen(first);
@@ -177,7 +178,7 @@ tide_status tide_cli_request_find(tide_cli *cli, tide_cli_request *asked, tide_e
 
 /* ---- does it fit the verb's table ---- */
 
-/* What stands behind `--` is the command's, or words like all others. */
+/* What follows `--` is the command, or further arguments. */
 static tide_status split_command(tide_cli *cli, const tide_cli_arguments *wanted, tide_error *err)
 {
     if (!wanted->takes_command)

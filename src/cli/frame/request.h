@@ -1,10 +1,10 @@
-/* request.h - which verb the words ask for, and whether they fit it.
+/* request.h - the verb that the arguments name, and whether they fit it.
  *
  *     find     the noun and the verb, by name: cli->args is what follows them
- *     check    options and arguments against the verb's table: cli->command is what stands behind `--`
- *     suggest  after the words could not even be taken apart: what was probably meant
+ *     check    options and arguments against the verb's table: cli->command is what follows `--`
+ *     suggest  after a command line that cannot be parsed: what was probably meant
  *
- * A failure leaves in cli->hint what to do next.
+ * A failure stores in cli->hint what to do next.
  *
  * Threads: one. */
 #ifndef TIDE_CLI_FRAME_REQUEST_H

@@ -6,8 +6,9 @@
 
 #include "cli/frame/options.h"
 
-/* Does this text fit the option? *number is what it means, where its type is counted (see tide_cli_type); otherwise
- * untouched. what says where the text comes from, for messages. TIDE_E_INVALID: no. */
+/* Does this text fit the option? *number is what it means, where its type is counted (see
+ * tide_cli_type); otherwise untouched. what says where the text comes from, for messages.
+ * TIDE_E_INVALID: no. */
 TIDE_MUST_CHECK tide_status tide_cli_value_check(int64_t *number, const tide_cli_option *option,
                                                  const char *text, const char *what,
                                                  tide_error *err);
