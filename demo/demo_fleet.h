@@ -48,10 +48,11 @@ tide_demo_standing tide_demo_fleet_look(tide_demo_fleet *fleet, int index);
 
 /* ---- how far simulated agents are, in a file ---- */
 
-/* spare: ticks that may pass before it is saved again; whoever loads it begins behind them. */
+/* spare: ticks that may pass before it is saved again; a load begins behind them. */
 TIDE_MUST_CHECK tide_status tide_demo_fleet_save(const char *file, const tide_sim *sims, int count,
                                                  int64_t spare, tide_error *err);
-/* Fills session and tick of those whose names stand there; the others stay as they are. No file: fine. */
+/* Fills session and tick of those whose names stand there; the others stay as they are. No file:
+ * fine. */
 TIDE_MUST_CHECK tide_status tide_demo_fleet_load(const char *file, tide_sim *sims, int count,
                                                  tide_error *err);
 

@@ -18,7 +18,7 @@ enum { ADDRESS_SIZE = 300, UNDER_SIZE = TIDE_UP_REPLICA_NAME_MAX + 16 };
 typedef struct database {
     const tide_up_replica *given;
     char under[UNDER_SIZE];
-    char *file; /* its whole path, for who is in another directory */
+    char *file;                                      /* absolute path */
     char addresses[TIDE_UP_PEERS_MAX][ADDRESS_SIZE]; /* of peers, from start on */
     tide_replicad_options options;
     tide_node *node;
@@ -97,7 +97,7 @@ static const tide_method methods[] = {
 
 /* ---- life ---- */
 
-/* Everything listens: a peer that is a name of ours has an address now. */
+/* All ports listen: peers that are databases of this process have an address now. */
 static tide_status name_peers(void *arg, tide_error *err)
 {
     tide_replicas *replicas = arg;
@@ -160,7 +160,7 @@ static tide_status open_database(tide_replicas *replicas, const tide_up_replica 
 static tide_status open_all(tide_replicas *replicas, tide_error *err)
 {
     TIDE_TRY(tide_listener_add(replicas->listener, methods, NULL, replicas, err));
-    /* Before the databases' own beginnings, which call their peers. */
+    /* Before the databases start, which call their peers. */
     TIDE_TRY(tide_listener_join(
         replicas->listener, &(tide_listener_component){.start = name_peers, .arg = replicas}, err));
     for (int i = 0; i < replicas->options.count; i++)

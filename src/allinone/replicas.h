@@ -1,12 +1,16 @@
-/* replicas.h - databases of SQLite applications that `tidemark up` keeps in sync (`--replica NAME=FILE`): several on one listener.
+/* replicas.h - replicated databases of `tidemark up` (`--replica NAME=FILE`), several on one
+ * listener.
  *
- *     /replica/NAME/tidemark.replica.v1.ReplicaService/...   each; its peers call it http://HOST:PORT/replica/NAME
+ *     /replica/NAME/tidemark.replica.v1.ReplicaService/...   each; the address for
+ *                                                            peers: http://HOST:PORT/replica/NAME
  *     /tidemark.replica.v1.ReplicaService/...                the first, as well
  *     tidemark.up.v1.UpService/ListReplicas                  which there are
  *
- * A peer is an address, or the name of another database of this process. Everything else is as `tidemark replica run` (services/replica/daemon.h).
+ * A peer is an address, or the name of another database of this process. Everything else is as
+ * `tidemark replica run` (services/replica/daemon.h).
  *
- * Survives: everything is in the files. Threads: as listener.h. Limits: TIDE_UP_REPLICAS_MAX databases, TIDE_UP_PEERS_MAX peers each. */
+ * Survives: everything is in the files. Threads: as listener.h. Limits: TIDE_UP_REPLICAS_MAX
+ * databases, TIDE_UP_PEERS_MAX peers each. */
 #ifndef TIDE_ALLINONE_REPLICAS_H
 #define TIDE_ALLINONE_REPLICAS_H
 
@@ -34,7 +38,8 @@ typedef struct tide_replicas_options {
 
 typedef struct tide_replicas tide_replicas;
 
-/* Add them to a listener that is not serving yet. What the options point to must outlive it. TIDE_E_INVALID: a bad name, or one twice. As tide_node_open. */
+/* Add them to a listener that is not serving yet. What the options point to must outlive it.
+ * TIDE_E_INVALID: a bad name, or one twice. As tide_node_open. */
 TIDE_MUST_CHECK tide_status tide_replicas_open(tide_replicas **out, tide_listener *listener,
                                                const tide_replicas_options *options,
                                                tide_error *err);

@@ -25,7 +25,7 @@
 
 enum { PATH_SIZE = 4096, PORTS_TRIED = 100 };
 
-/* There is one colony over the directory: who comes after one that was killed waits for its leases, and need not wait long. */
+/* Short, because a colony that starts after one that was killed waits for its leases. */
 #define LEASE_US INT64_C(4000000)
 
 typedef struct up {
@@ -43,7 +43,7 @@ typedef struct up {
     tide_replicas *replicas;
     tide_web *web;
     char about[512];
-    char *place; /* JSON; NULL: not to be told */
+    char *place; /* JSON; NULL: unknown */
     char colony_id[32];
     char inside[PATH_SIZE];
 } up;
@@ -53,8 +53,9 @@ typedef struct up {
 static tide_status make_path(const up *u, const char *name, char out[PATH_SIZE], tide_error *err)
 {
     const int len = snprintf(out, PATH_SIZE, "%s/%s", u->options->data_dir, name);
-    return len < PATH_SIZE ? TIDE_OK
-                           : tide_fail(err, TIDE_E_INVALID, "the directory's name is too long");
+    return len < PATH_SIZE
+               ? TIDE_OK
+               : tide_fail(err, TIDE_E_INVALID, "the path of the data directory is too long");
 }
 
 static tide_status open_store(const up *u, const char *name, tide_store **out, tide_error *err)
@@ -64,7 +65,7 @@ static tide_status open_store(const up *u, const char *name, tide_store **out, t
     return tide_store_open(out, path, &(tide_store_options){.env = u->options->listener.env}, err);
 }
 
-/* Where others have to show something, the parts have a door of their own to each other. */
+/* Where callers need TLS or tokens, components call each other by a socket of their own. */
 static tide_status choose_inside(up *u, tide_listener_options *listener, tide_error *err)
 {
     if (!listener->tls_cert && !listener->wants_tokens)
@@ -72,12 +73,12 @@ static tide_status choose_inside(up *u, tide_listener_options *listener, tide_er
     const int len =
         snprintf(u->inside, sizeof u->inside, "unix:%s/%s", u->options->data_dir, TIDE_UP_INSIDE);
     if (len >= (int)sizeof u->inside)
-        return tide_fail(err, TIDE_E_INVALID, "the directory's name is too long");
+        return tide_fail(err, TIDE_E_INVALID, "the path of the data directory is too long");
     listener->inside = u->inside;
     return TIDE_OK;
 }
 
-/* ---- parts ---- */
+/* ---- components ---- */
 
 const tide_step *const tidemark_up_steps[] = {
     TIDE_LISTENER_STEPS, TIDE_AGENT_STEPS,   TIDE_COLONY_STEPS,
@@ -106,7 +107,8 @@ static tide_status begin(void *arg, tide_error *err)
                : TIDE_OK;
 }
 
-/* The store's whole path: who reads it may be in another directory. A path that is no text is not told. */
+/* The absolute path of the store, for readers in other directories. A path that is not valid UTF-8
+ * is left out. */
 static tide_status find_place(up *u, tide_error *err)
 {
     char path[PATH_SIZE];
@@ -154,8 +156,8 @@ static tide_status open_web(up *u, tide_error *err)
     return tide_web_open(&u->web, u->listener, &options, err);
 }
 
-/* A directory that was copied or moved has a metabase that names the files of the first one: they are not this one's to change. DuckDB is needed when somebody asks
- * for rows, not before. */
+/* The metabase of a directory that was copied or moved names the files of the first one, which this
+ * process must not change. DuckDB is loaded by the first query. */
 static tide_status open_lake(up *u, tide_error *err)
 {
     char dir[PATH_SIZE];
@@ -164,7 +166,7 @@ static tide_status open_lake(up *u, tide_error *err)
     const tide_status status = tide_laked_open(&u->laked, u->listener, &options, err);
     if (status != TIDE_E_CONFLICT)
         return status;
-    tide_log_write(u->options->listener.log, TIDE_LOG_WARN, "the lake is not served",
+    tide_log_write(u->options->listener.log, TIDE_LOG_WARN, "lake not served",
                    TIDE_F("why", err->text), TIDE_F_END);
     return TIDE_OK;
 }
@@ -206,7 +208,7 @@ static tide_status open_components(up *u, tide_error *err)
                                             .attempt_max = u->options->attempt_max}};
     (void)snprintf(u->colony_id, sizeof u->colony_id, "up-%d", (int)getpid());
     TIDE_TRY(tide_agent_open(&u->agent, u->listener, &u->agent_options, err));
-    /* Before the colony begins: it shall find its first agent. */
+    /* Before the colony starts, which then finds its first agent. */
     TIDE_TRY(
         tide_listener_join(u->listener, &(tide_listener_component){.start = begin, .arg = u}, err));
     TIDE_TRY(tide_colonyd_open(&u->colonyd, u->listener, &u->colony_options, err));
@@ -279,7 +281,7 @@ static bool is_free(int port)
     const int reuse = 1;
     if (fd < 0)
         return false;
-    /* As the server binds: a port that somebody left a moment ago is free. */
+    /* As the server binds: a port that was closed a moment ago is free. */
     (void)setsockopt(fd, SOL_SOCKET, SO_REUSEADDR, &reuse, sizeof reuse);
     const bool is_bound = bind(fd, (struct sockaddr *)&address, sizeof address) == 0;
     (void)close(fd);

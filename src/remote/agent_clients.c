@@ -53,7 +53,7 @@ tide_status tide_agent_clients_client(tide_agent_clients *links, const char *add
                                       tide_client **out, tide_error *err)
 {
     char target[TARGET_MAX];
-    /* Whoever has certificates speaks TLS. */
+    /* Certificates mean TLS. */
     const bool is_tls = links->security.ca_file || links->security.cert_file;
     (void)snprintf(target, sizeof target, "%s%s", tide_client_scheme(address, is_tls), address);
     const tide_client_options options = {

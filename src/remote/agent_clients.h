@@ -28,8 +28,8 @@ TIDE_MUST_CHECK tide_status tide_agent_clients_open(tide_agent_clients **out,
 void tide_agent_clients_close(
     tide_agent_clients *links); /* every client must have been closed; takes NULL */
 
-/* A client of HOST:PORT, http://..., https://... or unix:PATH. TIDE_E_INVALID: no such address, or a token that may not be
- * sent there. To be closed with tide_client_close. */
+/* A client of HOST:PORT, http://..., https://... or unix:PATH. TIDE_E_INVALID: no such address, or
+ * a token that may not be sent there. To be closed with tide_client_close. */
 TIDE_MUST_CHECK tide_status tide_agent_clients_client(tide_agent_clients *links,
                                                       const char *address, tide_client **out,
                                                       tide_error *err);

@@ -171,7 +171,7 @@ static tide_status count_held(tide_foreign_tx *tx, void *arg, tide_error *err)
     return TIDE_OK;
 }
 
-/* All tables were read through: the latest event of any of them stands for all. */
+/* All tables were read to their end: the latest event of any of them counts for all. */
 static tide_status put_times(tide_foreign_tx *tx, void *arg, tide_error *err)
 {
     const pulling *p = arg;
@@ -403,7 +403,7 @@ tide_status tide_table_events_pull(tide_node *node, const tide_table_events_sour
     if (p.has_holes)
         TIDE_TRY(pull_all(&p, true, err));
     TIDE_TRY(tide_foreign_read(tide_node_file(node), count_held, &out->held, err));
-    if (out->bodyless > 0) /* the next time they are asked for again, and told again */
+    if (out->bodyless > 0) /* the next pull requests and reports them again */
         return TIDE_OK;
     return tide_foreign_write(tide_node_file(node), put_times, &p, err);
 }

@@ -1,19 +1,21 @@
-/* legacy_pull.h - events of a peer that cannot state cursors: asked for by time, with overlap, settled by their identity.
+/* legacy_pull.h - pull events by time from a peer that cannot report a version vector.
  *
- * Such a peer serves TableEvents and nothing else (an older version, another implementation of the same document): GetMarks is UNIMPLEMENTED. Nobody
- * knows how far it is, so nothing can be proven, and nothing is pushed: it has to pull from us.
+ * Such a peer serves TableEvents and nothing else (an older version, or another implementation):
+ * GetMarks is UNIMPLEMENTED. Its version vector is unknown, so nothing can be proven, and nothing
+ * is pushed: the peer has to pull.
  *
- *     for each tracked table    what is later than the latest event that this peer has shown, minus TIDE_TABLE_EVENTS_OVERLAP_MS; everything, the
- *                               first time. What the table's cursors say goes along: a peer that understands them leaves out what is here
- *     all tables side by side   in the order of their logs, so that a log's numbers come as they were given
- *     events                    are applied as any others; what is known settles by its position, so overlap changes nothing
- *     a table whose events      name predecessors that are not here (prev_seq) was not read completely: it is read once more from
- *                               the beginning, and what is still missing then is told
+ *     for each tracked table   events later than the latest one that this peer has returned, minus
+ *                              TIDE_TABLE_EVENTS_OVERLAP_MS; all events at first. The request
+ *                              carries our cursors, by which a newer peer leaves out known events
+ *     all tables in parallel   in the order of their logs, so that numbers of a log arrive in order
+ *     events                   are applied as others; a known event changes nothing
+ *     missing predecessors     (prev_seq) show that a table was not read completely: it is read
+ *                              again from the beginning, and what is still missing is reported
  *
- * A time is not a cursor: what reaches such a peer by relay, later than the overlap and as the last of its origin and table, is seen when the next event
- * of that origin comes. That is what cursors are for.
+ * A time is not a cursor. An event that such a peer received by relay, later than the overlap and
+ * as the last of its origin and table, is found with the next event of that origin.
  *
- * Survives: pages are applied as of sync.h; the time is kept when all pages were.
+ * Survives: pages are applied as of sync.h; the time is stored when all pages were applied.
  * Threads: as the node. */
 #ifndef TIDE_REMOTE_LEGACY_PULL_H
 #define TIDE_REMOTE_LEGACY_PULL_H
@@ -23,7 +25,7 @@
 
 #define TIDE_TABLE_EVENTS_OVERLAP_MS INT64_C(900000) /* 15 min: three times the drift bound */
 
-/* Whom to ask. The answer belongs to the source, until the next question. */
+/* The peer. A response belongs to the source until the next request. */
 typedef struct tide_table_events_source {
     void *arg;
     const char *name;
@@ -34,20 +36,23 @@ typedef struct tide_table_events_source {
 typedef struct tide_table_events_pulled {
     tide_applied applied;
     int64_t read; /* events that came */
-    int64_t
-        bodyless; /* that came without what is needed to apply them, and were left; asked for again the next time */
+    /* Skipped, because they lack what is needed to apply them; requested again by the next pull. */
+    int64_t bodyless;
     bool is_full;     /* it was read from the beginning */
     bool has_missing; /* events name predecessors that did not come */
-    int64_t
-        held; /* batches that wait for events which did not come, of tables that are not tracked here, say: not applied */
+    /* Batches not applied, because events are missing: of tables that are not tracked here, for
+     * example. */
+    int64_t held;
 } tide_table_events_pulled;
 
-/* Pull all tracked tables. TIDE_E_DAMAGED, TIDE_E_INVALID: what came cannot be; failures of the source. *out tells what was done in any case. */
+/* Pull all tracked tables. TIDE_E_DAMAGED, TIDE_E_INVALID: an impossible response. Else the
+ * failures of the source. *out is filled in any case. */
 TIDE_MUST_CHECK tide_status tide_table_events_pull(tide_node *node,
                                                    const tide_table_events_source *source,
                                                    tide_table_events_pulled *out, tide_error *err);
 
-/* As tide_sync with a node behind a network; where that cannot state cursors, its events are pulled by time (unless options say push only).
+/* As tide_sync with a node behind a network; where that cannot state cursors, its events are pulled
+ * by time (unless options say push only).
  * TIDE_E_UNSUPPORTED: so it was done, and nothing is proven; the text says how much came. */
 TIDE_MUST_CHECK tide_status tide_remote_sync(tide_node *node, tide_peer *here, tide_remote *there,
                                              const tide_sync_options *options,

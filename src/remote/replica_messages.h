@@ -1,6 +1,7 @@
 /* replica_messages.h - messages of tidemark.replica.v1, and what they stand for (replica/sync.h).
  *
- * What comes from outside is checked here: lengths of ids, numbers above 2^63-1, counts. TIDE_E_INVALID, TIDE_E_LIMIT.
+ * What comes from outside is checked here: lengths of ids, numbers above 2^63-1, counts.
+ * TIDE_E_INVALID, TIDE_E_LIMIT.
  *
  * Threads: pure. */
 #ifndef TIDE_REMOTE_REPLICA_MESSAGES_H

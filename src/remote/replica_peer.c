@@ -183,7 +183,8 @@ tide_status tide_remote_digests(tide_remote *remote, tide_digest_fn *fn, void *a
 
 /* ---- life ---- */
 
-/* A service that has several databases has each below a path: what follows the host is before the names of methods. */
+/* A service that has several databases has each below a path: what follows the host is before the
+ * names of methods. */
 static void take_path(char *target, char under[ADDRESS_MAX])
 {
     char *host = strstr(target, "://");

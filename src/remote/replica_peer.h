@@ -1,6 +1,7 @@
 /* replica_peer.h - a node behind a network, as a tide_peer (replica/sync.h).
  *
- * Every call is idempotent: positions decide, so what was sent twice changes nothing. Messages are compressed.
+ * Every call is idempotent: positions decide, so what was sent twice changes nothing. Messages are
+ * compressed.
  *
  * Threads: one at a time. */
 #ifndef TIDE_REMOTE_REPLICA_PEER_H
@@ -13,10 +14,11 @@ typedef struct tide_remote tide_remote;
 
 /* How peers are spoken to. NULL: as client.h. */
 typedef struct tide_remote_options {
-    const char *
-        address; /* HOST:PORT, https://HOST:PORT, unix:PATH; HOST:PORT/PATH where a service has several databases */
-    const char *
-        under; /* that path, where the address cannot have one (unix:PATH); NULL: as the address has it */
+    /* HOST:PORT, https://HOST:PORT, unix:PATH; HOST:PORT/PATH where a service has several
+     * databases. */
+    const char *address;
+    /* That path, where the address cannot have one (unix:PATH); NULL: as the address has it. */
+    const char *under;
     const char *ca_file; /* speak TLS */
     const char *cert_file;
     const char *key_file;

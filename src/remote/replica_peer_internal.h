@@ -1,4 +1,5 @@
-/* replica_peer_internal.h - a call to a node behind a network, as the files that speak to it see it (remote.h). */
+/* replica_peer_internal.h - a call to a node behind a network, as the files that speak to it see it
+ * (remote.h). */
 #ifndef TIDE_REMOTE_REPLICA_PEER_INTERNAL_H
 #define TIDE_REMOTE_REPLICA_PEER_INTERNAL_H
 
@@ -6,8 +7,8 @@
 
 #include "remote/replica_peer.h"
 
-/* Ask a method of tidemark.replica.v1.ReplicaService. The answer is decoded into memory of the remote: until the next question. A failure names the
- * peer. */
+/* Ask a method of tidemark.replica.v1.ReplicaService. The answer is decoded into memory of the
+ * remote: until the next question. A failure names the peer. */
 TIDE_MUST_CHECK tide_status tide_remote_ask(tide_remote *remote, const char *method,
                                             const tide_buffer *request,
                                             const ProtobufCMessageDescriptor *answers,

@@ -144,7 +144,7 @@ static void forget_handlers(void)
     }
 }
 
-/* First all out of each other's way, then each to its number. */
+/* First to numbers that collide with none, then each to its own. */
 static bool pass_descriptors(const tide_child_spec *spec)
 {
     int moved[TIDE_CHILD_PASS_MAX];
@@ -166,7 +166,7 @@ static bool set_up(const orders *o)
         return false;
     if (prctl(PR_SET_PDEATHSIG, SIGKILL) != 0)
         return false;
-    if (getppid() != o->parent) /* it died before we could ask to be told */
+    if (getppid() != o->parent) /* it died before the death signal was set */
         _exit(EXIT_FAILURE);
     if (o->p->in[READ_END] >= 0 && dup2(o->p->in[READ_END], STDIN_FILENO) < 0)
         return false;
@@ -267,7 +267,7 @@ tide_status tide_child_start(const tide_child_spec *spec, tide_child_started *ou
     pid_t pid = 0;
     TIDE_TRY(fork_program(spec, &o, &pid, err));
     if (o.has_own_group)
-        (void)setpgid(pid, pid); /* whoever comes first: from here on the group can be signalled */
+        (void)setpgid(pid, pid); /* parent or child: from here on the group can be signalled */
     close_fd(&p.report[WRITE_END]);
     const int failure = read_report(p.report[READ_END]);
     if (failure != 0) {
@@ -313,7 +313,7 @@ static int64_t now_us(const tide_child *child)
 
 /* ---- signals ---- */
 
-/* It is not reaped before the loop is over, so its number cannot belong to another. */
+/* It is not reaped before the loop ends, so its pid cannot belong to another process. */
 void tide_child_signal(tide_child *child, int number)
 {
     if (child->at.has_own_group)
@@ -329,7 +329,7 @@ void tide_child_terminate(tide_child *child, int reason, int64_t grace_us)
         child->result->reason = reason;
     if (child->kill_at_us == INT64_MAX && grace_us > 0) {
         tide_child_signal(child, SIGTERM);
-        tide_child_signal(child, SIGCONT); /* one that is stopped hears nothing else */
+        tide_child_signal(child, SIGCONT); /* a stopped process handles no other signal */
     }
     const int64_t kill_at_us = now_us(child) + grace_us;
     if (kill_at_us < child->kill_at_us)
@@ -361,7 +361,7 @@ static void feed_stdin(tide_child *child)
         if (sent < 0 && errno == EAGAIN)
             return;
         if (sent < 0)
-            break; /* it does not want to hear more */
+            break; /* it closed its stdin */
         child->fed += (size_t)sent;
     }
     close_fd(&child->at.in_fd);
@@ -398,7 +398,8 @@ static bool has_chunk(const tide_child *child)
     return child->chunk_at < child->chunk_len;
 }
 
-/* Called when poll says that the reader takes some: so this does not block, and the loop goes on watching the clock. */
+/* Called when poll reports that the reader accepts bytes, so that the write does not block the
+ * loop. */
 static void pass_on(tide_child *child)
 {
     const size_t left = child->chunk_len - child->chunk_at;
@@ -408,7 +409,7 @@ static void pass_on(tide_child *child)
         child->chunk_at += (size_t)sent;
     else if (errno != EINTR && errno != EAGAIN) {
         child->result->tee_errno = errno;
-        child->tee_fd = -1; /* nobody hears it there any more; it is kept all the same */
+        child->tee_fd = -1; /* the reader has left; the bytes are still stored */
         child->chunk_len = 0;
     }
 }
@@ -474,7 +475,7 @@ static void look_for_end(tide_child *child)
         return;
     child->has_ended = true;
     child->linger_at_us = now_us(child) + TIDE_CHILD_LINGER_US;
-    if (child->result->reason != 0) { /* what it has started ends with it, unheard */
+    if (child->result->reason != 0) { /* what it has started ends with it; the output is not read */
         if (child->at.has_own_group)
             (void)kill(-child->at.pid, SIGKILL);
         child->linger_at_us = INT64_MIN;
@@ -510,7 +511,7 @@ static void turn_once(tide_child *child)
     kill_when_due(child);
 }
 
-/* What it had written by its end counts, also when it was told to stop: that is in the pipe, and nobody waits for more. */
+/* What it had written by its end is in the pipe and counts, also when it was terminated. */
 static void hear_rest(tide_child *child)
 {
     uint64_t heard;
@@ -521,7 +522,7 @@ static void hear_rest(tide_child *child)
     } while (child->result->out_len > heard);
 }
 
-/* It has ended, and so has its stdout, or nobody listens to that any longer. */
+/* It has ended, and so has its stdout, or the time to read that is over. */
 static bool is_over(const tide_child *child)
 {
     if (!child->has_ended)
@@ -543,7 +544,7 @@ static void reap(tide_child *child)
     result->signal = WIFSIGNALED(state) ? WTERMSIG(state) : 0;
 }
 
-/* A reader that has left must not kill us: SIGPIPE is held back on this thread, and forgotten. */
+/* A reader that has left must not kill us: SIGPIPE is blocked on this thread, and discarded. */
 static void hold_sigpipe(sigset_t *before)
 {
     sigset_t pipe_set;

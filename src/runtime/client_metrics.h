@@ -1,4 +1,4 @@
-/* client_metrics.h - what a daemon's own calls to others come to, in its metrics.
+/* client_metrics.h - metrics of the calls that a daemon makes itself.
  *
  *     tide_client_options: .count = tide_client_metrics_count, .count_arg = metrics
  *

@@ -48,15 +48,16 @@ static tide_status block_signals(tide_lifecycle *lifecycle, tide_error *err)
     (void)sigaddset(&wanted, SIGHUP);
     const int failure = pthread_sigmask(SIG_BLOCK, &wanted, &lifecycle->old_mask);
     if (failure != 0)
-        return tide_fail(err, TIDE_E_IO, "signals cannot be kept back: %s", strerror(failure));
+        return tide_fail(err, TIDE_E_IO, "cannot block signals: %s", strerror(failure));
     const struct sigaction ignored = {.sa_handler = SIG_IGN};
     (void)sigaction(SIGPIPE, &ignored, &lifecycle->old_pipe);
     lifecycle->has_mask = true;
     lifecycle->signal_fd = signalfd(-1, &wanted, SFD_CLOEXEC | SFD_NONBLOCK);
     if (lifecycle->signal_fd < 0)
-        return fail_system(err, "no descriptor for signals");
+        return fail_system(err, "cannot create a descriptor for signals");
     lifecycle->finish_fd = eventfd(0, EFD_CLOEXEC | EFD_NONBLOCK);
-    return lifecycle->finish_fd < 0 ? fail_system(err, "no descriptor for the end") : TIDE_OK;
+    return lifecycle->finish_fd < 0 ? fail_system(err, "cannot create a descriptor for the end")
+                                    : TIDE_OK;
 }
 
 tide_status tide_lifecycle_open(tide_lifecycle **out, const tide_lifecycle_options *options,
@@ -101,7 +102,7 @@ void tide_lifecycle_closep(tide_lifecycle **lifecycle)
     tide_lifecycle_close(*lifecycle);
 }
 
-/* ---- telling ---- */
+/* ---- reporting ---- */
 
 static void log_line(tide_lifecycle *lifecycle, tide_log_level level, const char *message,
                      const char *key, const char *value)
@@ -118,7 +119,7 @@ void tide_lifecycle_ready(tide_lifecycle *lifecycle, const char *format, ...)
     va_start(args, format);
     (void)vsnprintf(lifecycle->status, sizeof lifecycle->status, format, args);
     va_end(args);
-    /* One write: whoever waits for the line gets it whole. */
+    /* One write, so that a reader gets the line whole. */
     (void)fprintf(lifecycle->ready_file, "ready %s\n", lifecycle->status);
     (void)fflush(lifecycle->ready_file);
     log_line(lifecycle, TIDE_LOG_INFO, "ready", "serves", lifecycle->status);
@@ -139,7 +140,7 @@ bool tide_lifecycle_is_draining(const tide_lifecycle *lifecycle)
     return atomic_load((atomic_bool *)&lifecycle->is_draining);
 }
 
-/* ---- what signals ask for ---- */
+/* ---- signals ---- */
 
 static void reload(tide_lifecycle *lifecycle, const tide_lifecycle_calls *calls)
 {
@@ -182,7 +183,7 @@ static tide_status handle_signal(tide_lifecycle *lifecycle, const tide_lifecycle
     return TIDE_OK;
 }
 
-/* Every signal that is there. */
+/* All pending signals. */
 static tide_status read_signals(tide_lifecycle *lifecycle, const tide_lifecycle_calls *calls,
                                 tide_error *err)
 {
@@ -238,7 +239,7 @@ static tide_status wait_once(tide_lifecycle *lifecycle, const tide_lifecycle_cal
     TIDE_TRY(read_signals(lifecycle, calls, err));
     if (lifecycle->env->mono_us(lifecycle->env) >= lifecycle->drain_until_us)
         return tide_fail(err, TIDE_E_INTERRUPTED,
-                         "ended after %" PRId64 " ms of draining; something was still running",
+                         "ended after %" PRId64 " ms of draining; calls were still running",
                          lifecycle->drain_us / 1000);
     return TIDE_OK;
 }

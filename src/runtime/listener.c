@@ -41,7 +41,7 @@ struct tide_listener {
     atomic_uint_fast64_t lost_seen; /* lines of the log that are in the metrics */
 };
 
-/* ---- figures ---- */
+/* ---- metrics ---- */
 
 #define NET_ROW(name_, kind_, help_)                                                               \
     {.name = "tidemark_net_" #name_,                                                               \
@@ -72,7 +72,7 @@ static void write_counters(tide_listener *listener, tide_metrics_writer *writer)
     }
 }
 
-/* Why credentials opened nothing. */
+/* Why credentials were refused. */
 static void write_auth(tide_listener *listener, tide_metrics_writer *writer)
 {
     const tide_net_counters *counters = tide_server_counters(listener->server);
@@ -134,7 +134,7 @@ static tide_status find_series(tide_listener *listener, tide_error *err)
     return TIDE_OK;
 }
 
-/* The log counts for itself; what is new since somebody looked last comes to the metric. */
+/* The log counts lost lines itself; the metric gets those since the last scrape. */
 static void count_lost_lines(tide_listener *listener)
 {
     if (!listener->options.log)
@@ -186,7 +186,7 @@ void tide_listener_check_health(tide_listener *listener)
         return;
     tide_health_set_impaired(listener->health, is_unhealthy);
     if (is_unhealthy)
-        tide_log_write(options->log, TIDE_LOG_ERROR, "not ready: the store takes nothing",
+        tide_log_write(options->log, TIDE_LOG_ERROR, "not ready: a component is unhealthy",
                        TIDE_F_END);
     else
         tide_log_write(options->log, TIDE_LOG_INFO, "ready again", TIDE_F_END);
@@ -259,7 +259,8 @@ static tide_status open_ticker(tide_listener *listener, tide_error *err)
 
 /* ---- opening ---- */
 
-/* A file that an option names is not there: that is a mistake in the options, whatever else is looked up by name. */
+/* A file that an option names does not exist: that is a mistake in the options, not
+ * TIDE_E_NOT_FOUND of what a call names. */
 static tide_status fail_option(tide_status status, const char *option, tide_error *err)
 {
     if (status != TIDE_E_NOT_FOUND)
@@ -274,7 +275,7 @@ static tide_status open_tls(tide_listener *listener, tide_error *err)
     if (!options->tls_cert) {
         if (options->tls_key || options->tls_ca || options->verify != TIDE_TLS_VERIFY_NONE)
             return tide_fail(err, TIDE_E_INVALID,
-                             "a key, an authority or client certificates need --tls-cert");
+                             "--tls-key, --tls-ca and --client-certs need --tls-cert");
         return TIDE_OK;
     }
     const tide_tls_options tls = {.cert_file = options->tls_cert,
@@ -328,7 +329,7 @@ static tide_status open_components(tide_listener *listener, tide_error *err)
     return tide_reflection_add_methods(listener->reflection, tide_reflection_methods, err);
 }
 
-/* As many connections as the system lets us have, not as many as a shell thinks right. */
+/* Raise the soft limit of descriptors, which a shell sets low, to the hard one. */
 static void raise_file_limit(void)
 {
     struct rlimit limit;
@@ -375,7 +376,7 @@ static void close_servers(tide_listener *listener)
 {
     tide_server_close(listener->server);
     listener->server = NULL;
-    tide_server_close(listener->inside); /* the components call until they are told to leave */
+    tide_server_close(listener->inside); /* components call it until they have left */
     listener->inside = NULL;
 }
 
@@ -434,7 +435,7 @@ const char *tide_listener_inside(const tide_listener *listener)
                             : tide_listener_address(listener, 0);
 }
 
-/* Services are told healthy by their names: what stands between the slashes of a path. */
+/* The name of a service in grpc.health.v1 is what is between the slashes of a path. */
 static tide_status set_health(tide_listener *listener, const tide_method *methods,
                               tide_health_status health, tide_error *err)
 {
@@ -478,7 +479,8 @@ static tide_status reload(void *arg, tide_error *err)
     return tls < TIDE_OK ? tls : tokens;
 }
 
-/* Closing waits for running calls, so it has a thread of its own: run goes on seeing signals. */
+/* Closing waits for running calls, so it has a thread of its own: the main thread keeps handling
+ * signals. */
 static void *drain_server(void *arg)
 {
     tide_listener *listener = arg;
@@ -515,7 +517,7 @@ static void print_ready(tide_listener *listener)
     tide_lifecycle_ready(listener->service, "%s", line);
 }
 
-/* Nobody else can open the file: who comes by it need not show anything. */
+/* Only the daemon's user can open the socket, so its callers need no credentials. */
 static tide_status listen_inside(tide_listener *listener, tide_error *err)
 {
     const char *listen[] = {listener->options.inside, NULL};
@@ -574,7 +576,7 @@ tide_status tide_listener_serve(tide_listener *listener, tide_error *err)
         &(tide_lifecycle_calls){.reload = reload, .drain = drain, .arg = listener}, err);
     atomic_store(&listener->is_ready, false);
     if (status == TIDE_E_INTERRUPTED)
-        return status; /* somebody is in a hurry: the process ends as it is */
+        return status; /* a second signal: the process ends as it is */
     tide_listener_stop(listener);
     return status;
 }

@@ -1,18 +1,21 @@
-/* listener.h - what every daemon shows the world: its ports, who may use them, its health and its figures.
+/* listener.h - ports of a daemon with what each daemon serves: authorisation, health, metrics.
  *
- *     tide_listener_open      settings, certificates, tokens, metrics, health, reflection; nothing listens yet
- *     tide_listener_add       the methods and routes of its components
- *     tide_listener_join      components that begin and end with it: a daemon may have several (an agent, a colony, a dashboard)
- *     tide_listener_ticker    runs the background steps of the daemon (ticker.h); components bind their steps when they start
- *     tide_listener_serve     listens, says `ready NAME=ADDRESS ...`, and returns when it is over: SIGTERM drains, SIGHUP reloads
+ *     tide_listener_open      settings, certificates, tokens, metrics, health, reflection
+ *     tide_listener_add       methods and routes of its components
+ *     tide_listener_join      components that start and stop with it: an agent, a colony, ...
+ *     tide_listener_ticker    background steps of the daemon (ticker.h)
+ *     tide_listener_serve     listens, prints `ready NAME=ADDRESS ...`, returns at the end:
+ *                             SIGTERM drains, SIGHUP reloads
  *     tide_listener_close
  *
- * Besides what is added there are /healthz (the process lives), /readyz (200 from `ready` on, 503 while it drains or is not well), /metrics,
- * grpc.health.v1 and reflection; they need no credentials, except /metrics, which wants the role read.
+ * Besides what is added it serves /healthz (the process lives), /readyz (200 from `ready` on, 503
+ * while it drains or a component is unhealthy), /metrics, grpc.health.v1 and reflection. These need
+ * no credentials, except /metrics, which needs the role read.
  *
- * Who may come in: callers of this machine may do everything, unless tokens are demanded or it may be a web page's doing
- * (net/server/auth.h); others need a token of the store
- * or of the token file, or a certificate. Without TLS nobody but this machine is listened to, unless somebody insists.
+ * Authorisation: callers of this machine have every role, unless tokens are required or the call
+ * may come from a web page (net/server/auth.h). Other callers need a token of the store or of the
+ * token file, or a certificate. Without TLS it listens on loopback addresses only, unless
+ * is_insecure.
  *
  * Threads: open, add, serve and close from the main thread, in this order. */
 #ifndef TIDE_RUNTIME_LISTENER_H
@@ -31,7 +34,7 @@
 extern const tide_step tide_step_token_uses;
 #define TIDE_LISTENER_STEPS &tide_step_token_uses
 
-/* For components with is_healthy: grpc.health.v1 and the log follow it without being asked. */
+/* For daemons with components that have is_healthy: grpc.health.v1 and the log follow it. */
 extern const tide_step tide_step_health;
 
 enum {
@@ -49,10 +52,10 @@ typedef struct tide_listener_port {
 typedef struct tide_listener_options {
     tide_listener_port ports[TIDE_LISTENER_PORTS_MAX];
     int port_count;
-    const tide_step *const *
-        steps; /* the list of the daemon, TIDE_LISTENER_STEPS among them; must outlive the listener */
-    tide_store
-        *store; /* of tokens; must outlive the listener; NULL: those of the token file alone */
+    /* The list of the daemon, TIDE_LISTENER_STEPS among them. Must outlive the listener. */
+    const tide_step *const *steps;
+    /* Of tokens; must outlive the listener. NULL: only those of the token file. */
+    tide_store *store;
     tide_log *log;
     tide_env *env;
     const char *version;
@@ -62,20 +65,22 @@ typedef struct tide_listener_options {
     const char *tls_ca;
     tide_tls_verify verify;
     const char *token_file; /* NULL: none */
-    bool wants_tokens;      /* from callers of this machine, too */
+    bool wants_tokens;      /* also from callers of this machine */
     bool is_insecure;
-    const char *const
-        *hosts; /* names of this machine besides addresses and localhost; see net/server/auth.h */
+    /* Names of this machine besides addresses and localhost (net/server/auth.h). */
+    const char *const *hosts;
     size_t host_count;
-    int64_t drain_us; /* 0: the default of service.h */
-    const char *
-        inside; /* unix:PATH, for the daemon's own user alone: the same services without TLS and credentials, for components that call each other; NULL: none */
+    int64_t drain_us; /* 0: TIDE_LIFECYCLE_DRAIN_US */
+    /* unix:PATH that only the daemon's own user can open: the same services without TLS and
+     * credentials, for components that call each other. NULL: none. */
+    const char *inside;
 } tide_listener_options;
 
 TIDE_MUST_CHECK tide_status tide_listener_open(tide_listener **out,
                                                const tide_listener_options *options,
                                                tide_error *err);
-/* Close the ports, if they are open: from here on nobody is called, and metrics are still there. Takes NULL. */
+/* Close the ports, if they are open, and stop the ticker. No component is called from here on;
+ * metrics still exist. Takes NULL. */
 void tide_listener_stop(tide_listener *listener);
 void tide_listener_close(tide_listener *listener); /* takes NULL */
 void tide_listener_closep(tide_listener **listener);
@@ -84,30 +89,34 @@ tide_metrics *tide_listener_metrics(tide_listener *listener);
 /* The families of the network server, for the reference. */
 const tide_metric_row *tide_listener_metric_rows(size_t *count);
 
-/* Log and count epoch changes and failures of this store (store_watch.h); the first one named is watched, and
- * options.store is the first. It must outlive the listener. */
+/* Log and count epoch changes and failures of this store (store_watch.h); the first one named is
+ * watched, and options.store is the first. It must outlive the listener. */
 void tide_listener_watch_store(tide_listener *listener, tide_store *store);
 
 /* Runs from the end of all `start` to tide_listener_stop. Borrowed. */
 tide_ticker *tide_listener_ticker(tide_listener *listener);
 
-/* Where a port really is, with its number: from `start` on. Borrowed. */
+/* Address of a port with the number that was chosen. From `start` on. Borrowed. */
 const char *tide_listener_address(const tide_listener *listener, int port);
 
-/* Where the daemon's own components reach each other, whatever strangers have to show: inside, or the first port. From `start` on. Borrowed. */
+/* Address by which components of the daemon call each other: inside, or the first port. From
+ * `start` on. Borrowed. */
 const char *tide_listener_inside(const tide_listener *listener);
 
 /* The tables must outlive the listener. */
 TIDE_MUST_CHECK tide_status tide_listener_add(tide_listener *listener, const tide_method *methods,
                                               const tide_route *routes, void *arg, tide_error *err);
 
-/* What begins and ends with the listener. */
+/* A part of the daemon that starts and stops with the listener. */
 typedef struct tide_listener_component {
-    /* Called when everything listens and before `ready`, in the order of joining; a failure ends it. NULL: nothing. */
+    /* Called when all ports listen and before `ready`, in the order of joining. A failure ends
+     * the daemon. NULL: nothing. */
     tide_status (*start)(void *arg, tide_error *err);
-    /* Called when it is told to stop, from a thread that sees signals: let nobody wait for news any more. NULL: nothing. */
+    /* Called at the begin of a drain, on the thread that handles signals: end the calls that wait
+     * for changes. NULL: nothing. */
     void (*leave)(void *arg);
-    /* Asked by /readyz and tide_listener_check_health, from any thread: can it do its work? NULL: always. */
+    /* Can it do its work? Called by /readyz and tide_listener_check_health, from any thread.
+     * NULL: always. */
     bool (*is_healthy)(void *arg);
     void *arg;
 } tide_listener_component;
@@ -117,23 +126,26 @@ TIDE_MUST_CHECK tide_status tide_listener_join(tide_listener *listener,
                                                const tide_listener_component *component,
                                                tide_error *err);
 
-/* Ask is_healthy of all components, and let grpc.health.v1 and the log say what has changed. To be called now and then, from any thread. */
+/* Call is_healthy of all components; report a change by grpc.health.v1 and the log. From any
+ * thread; tide_step_health calls it every second. */
 void tide_listener_check_health(tide_listener *listener);
 
-/* TIDE_OK: it ended in good order. TIDE_E_INTERRUPTED: calls were cut off. */
+/* TIDE_OK: every call was finished. TIDE_E_INTERRUPTED: calls were cut off. */
 TIDE_MUST_CHECK tide_status tide_listener_serve(tide_listener *listener, tide_error *err);
 
-/* A daemon of one component: a listener, and the one thing that it shows (an agent, a colony, a lake, ...).
+/* A daemon with one component: a listener and an agent, a colony, a lake, ...
  *
- *     TIDE_CLEANUP(tide_single_service_done) tide_single_service single = {.close = close_component};
+ *     TIDE_CLEANUP(tide_single_service_done)
+ *     tide_single_service single = {.close = close_component};
  *     TIDE_TRY(tide_listener_open(&single.listener, options, err));
  *     TIDE_TRY(tide_agent_open(&agent, single.listener, options, err));
  *     single.component = agent;
  *     return tide_single_service_serve(&single, err);
  *
- * Whatever happens, the end has its order: the listener stops, so that nobody is called any more; then the component is closed; then the listener.
+ * The order of the end is fixed: the listener stops, so that the component is not called any more;
+ * then the component is closed, then the listener.
  *
- * Threads: as of the listener. */
+ * Threads: as the listener. */
 typedef struct tide_single_service {
     tide_listener *listener;
     void *component; /* NULL: it was not opened */
@@ -143,7 +155,8 @@ typedef struct tide_single_service {
 /* Fits TIDE_CLEANUP; takes one of which nothing was opened. */
 void tide_single_service_done(tide_single_service *single);
 
-/* As tide_listener_serve. TIDE_E_INTERRUPTED: somebody is in a hurry, so nothing is closed by tide_single_service_done, and the process ends as it is. */
+/* As tide_listener_serve. TIDE_E_INTERRUPTED: a second signal; tide_single_service_done closes
+ * nothing, and the process ends as it is. */
 TIDE_MUST_CHECK tide_status tide_single_service_serve(tide_single_service *single, tide_error *err);
 
 #endif

@@ -10,7 +10,7 @@
 #include "base/text/utf8.h"
 #include "runtime/metrics_internal.h"
 
-/* Microseconds: from what a cache answers to what a person gives up on. */
+/* Microseconds, from a response of a cache to a wait that a person gives up. */
 static const int64_t latency_bounds[] = {100,     250,     500,     1000,    2500,   5000,
                                          10000,   25000,   50000,   100000,  250000, 500000,
                                          1000000, 2500000, 5000000, 10000000};
@@ -83,7 +83,7 @@ static bool grow(tide_metric_family *family)
     return true;
 }
 
-/* Takes the values over. NULL: there are too many, or no memory. */
+/* Owns the values from here on. NULL: too many series, or no memory. */
 static tide_series *add_series(tide_metric_family *family, char *values[], int count, uint64_t hash)
 {
     if (family->series_count == family->series_max - 1 || !grow(family))
@@ -186,7 +186,8 @@ static bool has_values(const tide_series *series, char *const values[], int coun
     return true;
 }
 
-/* FNV-1a, the ends of the values counted. Who may choose values can make a few of them meet; there is a maximum. */
+/* FNV-1a over the values with their ends. A caller that chooses values can make them collide; the
+ * number of series is bounded. */
 static uint64_t hash_values(char *const values[], int count)
 {
     uint64_t hash = UINT64_C(14695981039346656037);

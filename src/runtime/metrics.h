@@ -1,32 +1,38 @@
-/* metrics.h - what a daemon counts and measures, one row each, served as Prometheus and OpenMetrics text.
+/* metrics.h - metrics of a daemon, one row each, served as Prometheus and OpenMetrics text.
  *
- *     tide_metrics_add(metrics, TIDE_METRIC_AUTH_FAILURES, 1);                    a metric without labels
- *     tide_series *series = tide_metrics_series(metrics, TIDE_METRIC_RPC_DURATION, path, code);
- *     tide_series_observe(series, elapsed_us);                                    one of a metric with two
+ *     tide_metrics_add(metrics, TIDE_METRIC_LOG_LOST, 1);                 without labels
+ *     tide_series *series = tide_metrics_series(metrics, TIDE_METRIC_RPC_DURATION, path);
+ *     tide_series_observe(series, elapsed_us);                            with a label
  *
- * A metric is a row of TIDE_METRICS_TABLE: its name, type, unit, labels and help exist there and nowhere else. A series is
- * a metric with values for its labels; it is found once (a short lock) and then kept by whoever counts: from there on
- * counting is one atomic addition. Labels take their values from a small set (methods, codes, streams, agents): beyond
- * TIDE_METRICS_SERIES_MAX series of one metric (TIDE_METRICS_AGENT_SERIES_MAX where agent_id is a label) all further ones share a last
- * one, whose labels say "other", and tidemark_metrics_overflows says so. No peer can make this grow.
+ * A metric is a row of TIDE_METRICS_TABLE: its name, type, unit, labels and help exist there and
+ * nowhere else. A series is a metric with values for its labels. It is found once, under a short
+ * lock, and then held by the code that counts: from there on counting is one atomic addition.
  *
- * What was never measured is not shown: a histogram with labels that has observed nothing, a gauge without labels that nobody has set.
+ * Labels take their values from a small set (methods, codes, streams, agents). Beyond
+ * TIDE_METRICS_SERIES_MAX series of one metric (TIDE_METRICS_AGENT_SERIES_MAX where agent_id is a
+ * label) all further ones share a last one, whose labels are "other", and
+ * tidemark_metrics_overflows counts them. So no peer can make memory grow.
  *
- * Times are given in microseconds and shown in seconds: whatever has the unit "seconds" is counted, set and observed in
- * microseconds.
+ * What was never measured is not shown: a histogram with labels and no observation, a gauge without
+ * labels that was never set.
+ *
+ * Times are given in microseconds and shown in seconds: everything with the unit "seconds" is
+ * counted, set and observed in microseconds.
  *
  *     table name                     Prometheus                          OpenMetrics
  *     COUNTER  x                     # TYPE x_total counter, x_total     # TYPE x counter, x_total
  *     GAUGE    x                     x                                   x, # UNIT
- *     HISTOGRAM x                    x_bucket{le}, x_sum, x_count        the same, # UNIT, ends with # EOF
+ *     HISTOGRAM x                    x_bucket{le}, x_sum, x_count        the same, # UNIT, # EOF
  *
- * Names of metrics with a unit end in it (checked by a test). Values of labels are made valid UTF-8 and escaped.
+ * Names of metrics with a unit end in it (checked by a test). Values of labels are made valid UTF-8
+ * and escaped.
  *
- * Sources add families that are kept elsewhere (counters.h of the network server, sizes that are asked for when
- * somebody looks): each is called while the text is written.
+ * Sources add families that are counted elsewhere (counters.h of the network server, sizes that are
+ * read from the store): each is called while the text is written.
  *
  * Survives: nothing; counters start at 0 with the process.
- * Threads: every function may be called from any thread; a source may be called from any thread, one call at a time.
+ * Threads: every function may be called from any thread; a source may be called from any thread,
+ * one call at a time.
  * Limits: below; the text is at most the buffer's maximum. */
 #ifndef TIDE_RUNTIME_METRICS_H
 #define TIDE_RUNTIME_METRICS_H
@@ -52,22 +58,22 @@ enum {
 /* X(id, name, type, unit, labels, buckets, help); labels are parted by commas */
 #define TIDE_METRICS_TABLE(X)                                                                      \
     X(BUILD, "tidemark_build_info", GAUGE, "", "version", NONE,                                    \
-      "always 1; the labels say what runs")                                                        \
+      "always 1; the labels name the version")                                                     \
     X(START_TIME, "process_start_time_seconds", GAUGE, "seconds", "", NONE,                        \
       "when the process started, since 1970")                                                      \
-    X(CPU, "process_cpu_seconds", COUNTER, "seconds", "", NONE, "time on all processors")          \
+    X(CPU, "process_cpu_seconds", COUNTER, "seconds", "", NONE, "CPU time on all processors")      \
     X(RESIDENT, "process_resident_memory_bytes", GAUGE, "bytes", "", NONE, "resident memory")      \
     X(VIRTUAL, "process_virtual_memory_bytes", GAUGE, "bytes", "", NONE, "virtual memory")         \
     X(OPEN_FDS, "process_open_fds", GAUGE, "", "", NONE, "open file descriptors")                  \
     X(MAX_FDS, "process_max_fds", GAUGE, "", "", NONE, "file descriptors that may be open")        \
     X(OVERFLOWS, "tidemark_metrics_overflows", COUNTER, "", "metric", NONE,                        \
-      "series that were not made because the metric has too many")                                 \
+      "series not created because the metric has too many")                                        \
     X(LOG_LOST, "tidemark_log_lost_lines", COUNTER, "", "", NONE,                                  \
       "log lines that could not be written")                                                       \
     X(RELOADS, "tidemark_reloads", COUNTER, "", "result", NONE,                                    \
-      "times that settings, certificates and tokens were read again")                              \
+      "reloads of settings, certificates and tokens")                                              \
     X(CERTIFICATE_EXPIRY, "tidemark_certificate_expiry_seconds", GAUGE, "seconds", "", NONE,       \
-      "when the server's certificate ends, since 1970")                                            \
+      "end of the server's certificate, since 1970")                                               \
     X(STEP_LAST_SUCCESS, "tidemark_step_last_success_timestamp_seconds", GAUGE, "seconds", "step", \
       NONE, "when a background step last succeeded, since 1970")                                   \
     X(STEP_DURATION, "tidemark_step_duration_seconds", HISTOGRAM, "seconds", "step", LATENCY,      \
@@ -85,7 +91,7 @@ enum {
     X(STORE_FAILURES, "tidemark_store_failures", COUNTER, "", "store,reason", NONE,                \
       "calls of the store that failed because it was away, busy, full, damaged or another one")    \
     X(AUTH_FAILURES, "tidemark_auth_failures", COUNTER, "", "reason", NONE,                        \
-      "calls that were refused for their credentials")                                             \
+      "calls refused for their credentials")                                                       \
     X(RPC_CALLS, "tidemark_rpc_calls", COUNTER, "", "method,code", NONE,                           \
       "calls that ended, by method and gRPC code")                                                 \
     X(RPC_DURATION, "tidemark_rpc_duration_seconds", HISTOGRAM, "seconds", "method", LATENCY,      \
@@ -93,7 +99,7 @@ enum {
     X(CLIENT_CALLS, "tidemark_client_calls", COUNTER, "", "method,code", NONE,                     \
       "calls that this process made, by method and gRPC code")                                     \
     X(CLIENT_RETRIES, "tidemark_client_retries", COUNTER, "", "method", NONE,                      \
-      "tries after the first")                                                                     \
+      "retries of calls that this process made")                                                   \
     X(FEED_RECORDS, "tidemark_feed_records", COUNTER, "", "stream", NONE, "records stored")        \
     X(FEED_STORED, "tidemark_feed_stored_bytes", COUNTER, "bytes", "stream", NONE,                 \
       "bytes of records stored, before compression")                                               \
@@ -102,69 +108,70 @@ enum {
     X(FEED_GROUP, "tidemark_feed_group_records", HISTOGRAM, "records", "", COUNT,                  \
       "records that one sync made durable")                                                        \
     X(FEED_READ, "tidemark_feed_read_records", COUNTER, "records", "stream", NONE,                 \
-      "records handed to readers")                                                                 \
+      "records sent to readers")                                                                   \
     X(FEED_LOST, "tidemark_feed_lost_records", COUNTER, "records", "stream,reason", NONE,          \
-      "records given up before everybody had read them; each has a loss receipt")                  \
-    X(FEED_HEAD, "tidemark_feed_head", GAUGE, "", "stream", NONE, "the last number of a stream")   \
+      "records deleted before every reader had read them; each has a loss receipt")                \
+    X(FEED_HEAD, "tidemark_feed_head", GAUGE, "", "stream", NONE,                                  \
+      "last sequence number of a stream")                                                          \
     X(FEED_OLDEST, "tidemark_feed_oldest", GAUGE, "", "stream", NONE,                              \
-      "the first number that is still there")                                                      \
+      "lowest stored sequence number of a stream")                                                 \
     X(TEXT_CLEANED, "tidemark_text_cleaned", COUNTER, "", "", NONE,                                \
-      "characters that were no valid UTF-8 and were replaced")                                     \
+      "invalid UTF-8 sequences replaced in text")                                                  \
     X(OTLP_REFUSED, "tidemark_otlp_refused_records", COUNTER, "records", "signal,reason", NONE,    \
-      "records that an OTLP client was told to keep or drop")                                      \
+      "records refused by the OTLP receiver")                                                      \
     X(CHECKPOINT_LAG, "checkpoint_lag_seconds", GAUGE, "seconds", "agent_id,data_type", NONE,      \
       "age of the oldest unread record, on the agent's clock")                                     \
     X(GAPS_DETECTED, "sequence_gaps_detected", COUNTER, "", "agent_id,data_type", NONE,            \
       "gaps that were found")                                                                      \
     X(GAPS_RECOVERED, "sequence_gaps_recovered", COUNTER, "", "agent_id,data_type", NONE,          \
-      "gaps whose records came after all")                                                         \
+      "gaps whose records were recovered")                                                         \
     X(GAPS_PERMANENT, "sequence_gaps_permanent", COUNTER, "", "agent_id,data_type", NONE,          \
       "gaps whose records are lost")                                                               \
     X(GAPS_VOID, "sequence_gaps_void", COUNTER, "", "agent_id,data_type", NONE,                    \
       "gaps of numbers that no record ever had")                                                   \
     X(POLL_QUERY, "poll_query_duration_seconds", HISTOGRAM, "seconds", "poller_type,agent_id",     \
-      LATENCY, "from a poll's question to its answer")                                             \
+      LATENCY, "from a poll request to its response")                                              \
     X(CHECKPOINT_FAILURES, "checkpoint_update_failures", COUNTER, "", "poller_type,agent_id",      \
-      NONE, "answers that could not be stored, and are asked for again")                           \
+      NONE, "responses that could not be stored, and are requested again")                         \
     X(COLONY_RECEIVED, "tidemark_colony_received_records", COUNTER, "records", "data_type", NONE,  \
-      "records that agents have answered with")                                                    \
+      "records received from agents")                                                              \
     X(COLONY_RECEIVED_BYTES, "tidemark_colony_received_bytes", COUNTER, "bytes", "data_type",      \
-      NONE, "bytes of their answers")                                                              \
+      NONE, "bytes of responses received from agents")                                             \
     X(COLONY_STORED, "tidemark_colony_stored_records", COUNTER, "records", "data_type", NONE,      \
       "records that were stored")                                                                  \
     X(COLONY_REPEATED, "tidemark_colony_repeated_records", COUNTER, "records", "data_type", NONE,  \
-      "records that were there already")                                                           \
+      "records that were stored already")                                                          \
     X(COLONY_DEAD, "tidemark_colony_dead_letters", COUNTER, "", "data_type", NONE,                 \
       "records that cannot be decoded")                                                            \
     X(COLONY_FAILURES, "tidemark_colony_failures", COUNTER, "", "agent_id,status", NONE,           \
-      "questions without a usable answer")                                                         \
+      "requests without a usable response")                                                        \
     X(COLONY_LAG, "tidemark_colony_lag_records", GAUGE, "records", "agent_id,data_type", NONE,     \
-      "records that agents have and the colony has not")                                           \
+      "records that agents have and the colony has not stored")                                    \
     X(COLONY_LAG_BYTES, "tidemark_colony_lag_bytes", GAUGE, "bytes", "agent_id,data_type", NONE,   \
-      "bytes of them, about: as long as the stream's records were so far")                         \
+      "estimated bytes of those records, by the mean length of the stream's records")              \
     X(COLONY_UNTIL_LOSS, "tidemark_colony_until_loss_seconds", GAUGE, "seconds",                   \
       "agent_id,data_type", NONE, "until an agent drops its oldest unread record")                 \
     X(COLONY_HOLD, "tidemark_colony_hold", GAUGE, "", "agent_id,data_type,reason", NONE,           \
-      "1 while nothing moves, and why")                                                            \
+      "1 while a stream is held, with the reason")                                                 \
     X(COLONY_AGENTS, "tidemark_colony_agents", GAUGE, "", "health", NONE, "agents by health")      \
     X(COLONY_UNEXPLAINED, "tidemark_colony_unexplained_numbers", GAUGE, "", "", NONE,              \
-      "numbers that the books do not explain: 0, or something is wrong")                           \
+      "sequence numbers that the ledger does not explain; 0 unless records are missing")           \
     X(COLONY_PENDING, "tidemark_colony_pending_numbers", GAUGE, "", "", NONE,                      \
-      "numbers that are unread, held or in open gaps")                                             \
+      "sequence numbers that are unread, held or in open gaps")                                    \
     X(LAKE_COMMITS, "tidemark_lake_commits", COUNTER, "", "result", NONE,                          \
-      "changes of catalogs by what became of them: committed, replayed, unchanged, or a failure")  \
+      "changes of catalogs by result: committed, replayed, unchanged, or a failure")               \
     X(LAKE_CONFLICTS, "tidemark_lake_conflicts", COUNTER, "", "with", NONE,                        \
-      "changes that were refused, by what another one had done")                                   \
+      "changes refused, by the kind of the conflicting change")                                    \
     X(LAKE_RETRIES, "tidemark_lake_retries", COUNTER, "", "status", NONE,                          \
-      "commits that were tried again, by why")                                                     \
+      "retries of commits, by the status that caused them")                                        \
     X(LAKE_COMMIT, "tidemark_lake_commit_seconds", HISTOGRAM, "seconds", "", LATENCY,              \
-      "a commit, with all its tries, without the writing of files")                                \
+      "duration of a commit with its retries, without writing files")                              \
     X(LAKE_ROWS, "tidemark_lake_changed_rows", COUNTER, "rows", "change", NONE,                    \
       "rows that were added or deleted")                                                           \
     X(LAKE_WRITTEN_FILES, "tidemark_lake_written_files", COUNTER, "files", "", NONE,               \
-      "files that commits brought")                                                                \
+      "files added by commits")                                                                    \
     X(LAKE_WRITTEN_BYTES, "tidemark_lake_written_bytes", COUNTER, "bytes", "", NONE,               \
-      "bytes of them")
+      "bytes of files added by commits")
 
 typedef enum tide_metric {
 #define TIDE_METRIC_ID(id, ...) TIDE_METRIC_##id,
@@ -197,12 +204,12 @@ typedef struct tide_series tide_series;
 /* version is shown by tidemark_build. TIDE_E_NOMEM. */
 TIDE_MUST_CHECK tide_status tide_metrics_new(tide_metrics **out, const char *version, tide_env *env,
                                              tide_error *err);
-/* Nobody may hold a series any more. Takes NULL. */
+/* No series may be used afterwards. Takes NULL. */
 void tide_metrics_free(tide_metrics *metrics);
 void tide_metrics_freep(tide_metrics **metrics);
 
-/* The series with these values, one per label of the row, in its order; lives as long as metrics. Never NULL: without
- * memory, or with too many series, it is the one called "other". */
+/* The series with these values, one per label of the row, in its order; lives as long as metrics.
+ * Never NULL: without memory, or with too many series, it is the one called "other". */
 tide_series *tide_metrics_series_of(tide_metrics *metrics, tide_metric id,
                                     const char *const values[TIDE_METRICS_LABEL_MAX]);
 #define tide_metrics_series(metrics, id, ...)                                                      \
@@ -227,7 +234,7 @@ typedef enum tide_metrics_format {
     TIDE_METRICS_OPENMETRICS,
 } tide_metrics_format;
 
-/* What an Accept header asks for (NULL: Prometheus), and what to say in Content-Type. */
+/* The format that an Accept header selects (NULL: Prometheus), and its Content-Type. */
 tide_metrics_format tide_metrics_choose(const char *accept);
 const char *tide_metrics_content_type(tide_metrics_format format);
 
@@ -243,7 +250,8 @@ typedef void tide_metrics_source_fn(void *arg, tide_metrics_writer *writer);
 /* Before the first write; arg must live as long as metrics. */
 void tide_metrics_add_source(tide_metrics *metrics, tide_metrics_source_fn *fn, void *arg);
 
-/* Inside a source: begin a family (a row of its own, no histogram), then its samples; values has one text per label. */
+/* Inside a source: begin a family (a row of its own, no histogram), then its samples; values has
+ * one text per label. */
 void tide_metrics_family(tide_metrics_writer *writer, const tide_metric_row *row);
 void tide_metrics_sample(tide_metrics_writer *writer, const char *const *values, int64_t value);
 

@@ -1,4 +1,5 @@
-/* metrics_internal.h - what counting (metrics.c) and showing (metrics_text.c) share; see metrics.h. */
+/* metrics_internal.h - state shared by counting (metrics.c) and writing (metrics_text.c); see
+ * metrics.h. */
 #ifndef TIDE_RUNTIME_METRICS_INTERNAL_H
 #define TIDE_RUNTIME_METRICS_INTERNAL_H
 

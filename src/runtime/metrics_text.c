@@ -30,7 +30,8 @@ static void put_byte(tide_metrics_writer *writer, char byte)
         writer->status = tide_buffer_append_byte(writer->out, (uint8_t)byte);
 }
 
-/* Backslash and line break are escaped everywhere, quotes in values of labels and, in OpenMetrics, in help. */
+/* Backslash and line break are escaped everywhere, quotes in values of labels and, in OpenMetrics,
+ * in help. */
 static void put_escaped(tide_metrics_writer *writer, const char *text, bool has_quotes)
 {
     for (; *text; text++) {
@@ -79,8 +80,8 @@ static void put_number(tide_metrics_writer *writer, int64_t number)
     put(writer, text);
 }
 
-/* The bound of a bucket: both formats are read by programs that compare texts, so it is the shortest decimal with a
- * point: 0.0025, 1.0. */
+/* The bound of a bucket: both formats are read by programs that compare texts, so it is the
+ * shortest decimal with a point: 0.0025, 1.0. */
 static void put_bound(tide_metrics_writer *writer, int64_t bound)
 {
     char text[48];
@@ -280,7 +281,8 @@ static const char *skip_blanks(const char *at)
     return at + strspn(at, " \t");
 }
 
-/* The weight of one range of an Accept header ("text/plain;q=0.5"), in thousandths; 1000 where none is given. */
+/* The weight of one range of an Accept header ("text/plain;q=0.5"), in thousandths; 1000 where none
+ * is given. */
 static int get_weight(const char *at, const char *end)
 {
     for (const char *q = at; q < end; q++) {

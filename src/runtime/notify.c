@@ -26,7 +26,7 @@ static tide_status set_address(tide_notify *notify, const char *path, tide_error
     return TIDE_OK;
 }
 
-/* The watchdog is meant for the process it names, or for whoever was started. */
+/* The watchdog is meant for the process it names, or for any if it names none. */
 static int64_t get_watchdog_us(void)
 {
     const char *text = getenv("WATCHDOG_USEC");

@@ -107,8 +107,8 @@ static tide_view cut_line(tide_view *rest)
     return line;
 }
 
-/* Name and value are ended inside the text: what stands behind each is a blank, '=', a quote or a break, and has been
- * read already. */
+/* Name and value are ended inside the text: what stands behind each is a blank, '=', a quote or a
+ * break, and has been read already. */
 static tide_status add_setting(tide_options_file *file, tide_view name, tide_view value, int line,
                                tide_error *err)
 {

@@ -6,13 +6,14 @@
  *     keep = 7d
  *     insecure = false
  *
- * A name is an option of the command line without its dashes: lower-case letters, digits and '-'. A value is the rest
- * of the line without the blanks around it; in double quotes it keeps its blanks and may be empty (there are no
- * escapes, so it cannot hold a double quote). A line whose first visible character is '#' or ';' is a comment; there are no
- * comments behind values. Lines may end in CR LF. The text is valid UTF-8 without control characters, except tabs.
+ * A name is an option of the command line without its dashes: lower-case letters, digits and '-'. A
+ * value is the rest of the line without the blanks around it. In double quotes it keeps its blanks
+ * and may be empty (there are no escapes, so it cannot contain a double quote). A line whose first
+ * visible character is '#' or ';' is a comment; there are no comments behind values. Lines may end
+ * in CR LF. The text is valid UTF-8 without control characters, except tabs.
  *
- * The reader knows no options: whether a name exists, takes this value, or may stand there twice, is said by the table of
- * options (cli/frame/options.h), which fails through tide_options_file_fail. Every error begins with FILE:LINE.
+ * The reader knows no options: the table of options (cli/frame/options.h) checks names, values and
+ * repetitions, and fails through tide_options_file_fail. Every error begins with FILE:LINE.
  *
  * Threads: pure. Limits: below. */
 #ifndef TIDE_RUNTIME_OPTIONS_FILE_H
@@ -43,12 +44,12 @@ typedef struct tide_options_file {
     int count;
 } tide_options_file;
 
-/* TIDE_E_INVALID: a line that is none; the words begin with FILE:LINE. TIDE_E_NOMEM, and the statuses of
- * tide_file_read. To be given back (done) also after a failure. */
+/* TIDE_E_INVALID: a malformed line; the text begins with FILE:LINE. TIDE_E_NOMEM, and the statuses
+ * of tide_file_read. Call done also after a failure. */
 TIDE_MUST_CHECK tide_status tide_options_file_read(tide_options_file *out, const char *path,
                                                    tide_error *err);
 
-/* The same from memory; path stands for it in messages. */
+/* The same from memory; path is for messages. */
 TIDE_MUST_CHECK tide_status tide_options_file_parse(tide_options_file *out, tide_view text,
                                                     const char *path, tide_error *err);
 

@@ -147,7 +147,8 @@ static int64_t due_of(tide_ticker *ticker, const bound_step *b)
     return is_woken && b->rested_us < b->due_us ? b->rested_us : b->due_us;
 }
 
-/* The one that is due for the longest time, of those that have not run in this round. NULL: none is due. */
+/* The one that is due for the longest time, of those that have not run in this round. NULL: none is
+ * due. */
 static bound_step *find_due(lane *l)
 {
     tide_ticker *ticker = l->ticker;
@@ -200,8 +201,8 @@ static void mark_woken(tide_ticker *ticker, bound_step *b)
     (void)pthread_mutex_unlock(&ticker->lock);
 }
 
-/* The watches of steps that may be woken by now. A watch that is ready stays so until its step reads it. Returns
- * how many; *rested_us: when the next one may be asked. */
+/* The watches of steps that may be woken by now. A watch that is ready stays so until its step
+ * reads it. Returns how many; *rested_us: when the next one may be asked. */
 static int add_watches(const lane *l, struct pollfd *fds, bound_step **of, int max,
                        int64_t *rested_us)
 {

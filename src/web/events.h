@@ -1,7 +1,7 @@
-/* events.h - pages that are told when something has changed (web.h).
+/* events.h - stream of server-sent events: topics that have changed (web.h).
  *
- * One thread waits for the sources and sends each page the topics that have changed, gathered for half a second; a line of comment now and then
- * keeps connections open and finds those that are gone. */
+ * One thread waits for the sources and sends each page the topics that have changed, collected for
+ * half a second. A comment line at intervals keeps connections open and finds those that broke. */
 #ifndef TIDE_WEB_EVENTS_H
 #define TIDE_WEB_EVENTS_H
 
@@ -15,7 +15,7 @@ TIDE_MUST_CHECK tide_status tide_events_open(tide_events **out, tide_store *stor
                                              const tide_web_source *sources, int count,
                                              tide_error *err);
 TIDE_MUST_CHECK tide_status tide_events_start(tide_events *events, tide_error *err);
-void tide_events_end(tide_events *events); /* every page's stream ends; who comes is refused */
+void tide_events_end(tide_events *events); /* ends all streams; new ones are refused */
 void tide_events_close(tide_events *events);
 
 #endif

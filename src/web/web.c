@@ -32,7 +32,8 @@ static const embedded files[] = {
     {"/dashboard.svg", "image/svg+xml", tide_web_icon, &tide_web_icon_len},
 };
 
-/* This origin and nothing else. Styles of elements are set by script, which this allows; style attributes and inline styles it does not. */
+/* This origin and nothing else. Styles of elements are set by script, which this allows; style
+ * attributes and inline styles it does not. */
 #define POLICY                                                                                     \
     "default-src 'none'; script-src 'self'; style-src 'self'; img-src 'self' data:; "              \
     "connect-src 'self'; base-uri 'none'; form-action 'none'; frame-ancestors 'none'"
@@ -53,7 +54,8 @@ static void make_tag(char out[TIDE_DIGEST128_TEXT_SIZE + 2], tide_view contents)
     (void)snprintf(out, TIDE_DIGEST128_TEXT_SIZE + 2, "\"%s\"", text);
 }
 
-/* The tag is the contents' digest: a file that a browser has kept is used again only while it is this one. */
+/* The tag is the contents' digest: a file that a browser has kept is used again only while it is
+ * this one. */
 static void serve_file(tide_call *call, tide_view body, void *arg)
 {
     (void)body;
@@ -106,7 +108,7 @@ static void serve_about(tide_call *call, tide_view body, void *arg)
     reply_json(call, ((const tide_web *)arg)->about);
 }
 
-/* Where it is on this machine's disk is for those who may read it. */
+/* The path on this machine's disk needs the role read. */
 static void serve_place(tide_call *call, tide_view body, void *arg)
 {
     (void)body;

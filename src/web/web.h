@@ -1,16 +1,18 @@
-/* web.h - the dashboard: its files, and a stream that tells what has changed.
+/* web.h - the dashboard: its files, and a stream of events that names what has changed.
  *
- *     GET /                     index.html; /dashboard.js, /dashboard.css, /dashboard.svg beside it (web/, bundled and embedded at build)
+ *     GET /                     index.html; /dashboard.js, .css, .svg (web/, bundled, embedded)
  *     GET /about                {"version", "views"}: what is served here
  *     GET /place                {"store"}: the store's file, for the commands that the page names
- *     GET /events               server-sent events: `data: TOPIC` when something of a topic has changed, at most twice a second
+ *     GET /events               server-sent events: `data: TOPIC` after a change, at most 2/s
  *
- * The page has no data of its own: it asks the same services as everybody, by POST. An event is a hint to ask again; views ask now and then
- * as well. The files need no credentials, place and events the role read. Nothing is loaded from elsewhere: the content security policy allows this
- * origin alone, no inline script, no frame.
+ * The page has no data of its own: it calls the same services as other clients, by POST. An event
+ * is a hint to call again; views also call at intervals. The files need no credentials, place and
+ * events need the role read. Nothing is loaded from elsewhere: the content security policy allows
+ * this origin only, no inline script, no frame.
  *
- * Threads: one of its own watches; calls are kept by it.
- * Limits: TIDE_WEB_LISTENERS pages are told; more are refused and ask now and then. A page that does not read is let go. */
+ * Threads: one of its own watches the sources and holds the calls.
+ * Limits: TIDE_WEB_LISTENERS pages receive events; further ones are refused and poll. The stream of
+ * a page that does not read is closed. */
 #ifndef TIDE_WEB_WEB_H
 #define TIDE_WEB_WEB_H
 
@@ -23,7 +25,7 @@ enum {
 
 /* What a topic's news come from: a topic of the store's (watch.h), or a number that rises. */
 typedef struct tide_web_source {
-    const char *topic;       /* what pages are told */
+    const char *topic;       /* the name that pages receive */
     const char *store_topic; /* NULL: the number */
     uint64_t (*version)(void *arg);
     void *arg;
