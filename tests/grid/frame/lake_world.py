@@ -8,7 +8,6 @@ and readers. What the states of the lake have in common; the history is for the 
 import glob
 import json
 import os
-import re
 
 from . import store_world
 from .grid import LAKE
@@ -71,7 +70,7 @@ class Lake:
         self.refusal = answer
         if not answer.is_ok:
             return None
-        return [int(number) for number in re.findall(r'"whole": ?"(-?\d+)"', answer.text)]
+        return [row[0] for row in answer.json["rows"]]
 
     def lake(self, *words, **options):
         """tidemark lake ... on the same store, as a command beside the service."""
