@@ -363,6 +363,9 @@ static tide_status establish_sqlite(tide_store *store, check *c, tide_error *err
         c->marker_mark > c->stored.mark;
     if (!c->is_cut && !is_marker_ahead)
         return TIDE_OK;
+    const int64_t newest = tide_identity_marker_newest_epoch(store);
+    if (newest > c->marker_epoch)
+        c->marker_epoch = newest;
     TIDE_TRY(store->ops->write(store, raise_when_cut, c, err));
     remember(store, c);
     tide_identity_marker_write(store, c->stored.mark);

@@ -1,5 +1,6 @@
 #include "store/identity_marker.h"
 
+#include <dirent.h>
 #include <errno.h>
 #include <fcntl.h>
 #include <inttypes.h>
@@ -109,6 +110,37 @@ tide_status tide_identity_marker_read(const tide_store *store, int64_t *mark, in
                                         epoch);
 }
 
+static void closedirp(DIR **directory)
+{
+    if (*directory)
+        (void)closedir(*directory);
+}
+
+int64_t tide_identity_marker_newest_epoch(const tide_store *store)
+{
+    const char *session_id = store->identity.session_id;
+    const char *name = store->marker_path ? strrchr(store->marker_path, '/') : NULL;
+    if (!name)
+        return 0;
+    char folder[TIDE_IDENTITY_MARKER_PATH_SIZE * 2];
+    (void)snprintf(folder, sizeof folder, "%.*s", (int)(name - store->marker_path),
+                   store->marker_path);
+    TIDE_CLEANUP(closedirp) DIR *directory = opendir(folder);
+    int64_t newest = 0;
+    for (const struct dirent *entry = NULL; directory && (entry = readdir(directory)) != NULL;) {
+        char path[sizeof folder + sizeof entry->d_name + 1];
+        int64_t mark = 0;
+        int64_t epoch = 0;
+        if (strncmp(entry->d_name, session_id, TIDE_SESSION_ID_SIZE - 1) != 0)
+            continue;
+        (void)snprintf(path, sizeof path, "%s/%s", folder, entry->d_name);
+        if (tide_identity_marker_read_at(path, session_id, &mark, &epoch) == TIDE_OK &&
+            epoch > newest && epoch <= TIDE_EPOCH_MAX)
+            newest = epoch;
+    }
+    return newest;
+}
+
 void tide_identity_marker_write_at(const char *path, const char *session_id, int64_t mark,
                                    int64_t epoch)
 {
@@ -122,9 +154,15 @@ void tide_identity_marker_write_at(const char *path, const char *session_id, int
     if (lock < 0 || flock(lock, LOCK_EX) != 0)
         return;
     int64_t current = 0;
-    if (tide_identity_marker_read_at(path, session_id, &current, NULL) == TIDE_OK &&
-        current >= mark)
+    int64_t current_epoch = 0;
+    if (tide_identity_marker_read_at(path, session_id, &current, &current_epoch) == TIDE_OK &&
+        current >= mark && current_epoch >= epoch)
         return;
+    /* The commit that begins an epoch raises the mark before the process knows the epoch. */
+    if (current > mark)
+        mark = current;
+    if (current_epoch > epoch)
+        epoch = current_epoch;
     char text[128];
     const int len =
         snprintf(text, sizeof text, "%s %" PRId64 " %" PRId64 "\n", session_id, mark, epoch);

@@ -33,6 +33,10 @@ static inline bool tide_identity_marker_is_kept(const tide_store *store)
 TIDE_MUST_CHECK tide_status tide_identity_marker_read(const tide_store *store, int64_t *mark,
                                                       int64_t *epoch);
 
+/* The greatest epoch in any marker of this session on this host; 0: none. A file that was deleted and restored has
+ * another inode and so another marker, and its earlier ones are the only memory of the epochs between. */
+int64_t tide_identity_marker_newest_epoch(const tide_store *store);
+
 void tide_identity_marker_write(tide_store *store, int64_t mark);
 
 /* ---- PostgreSQL: the newest epoch that was seen ----

@@ -150,6 +150,31 @@ static void a_file_put_back_twice_does_not_begin_one_epoch_twice(void **state)
     }
 }
 
+/* The same with the file deleted first, as restores by hand do it: each time it has another inode and
+ * another marker. A lease token contains its epoch, so an epoch must not begin twice here either. */
+static void a_file_replaced_twice_does_not_begin_one_epoch_twice(void **state)
+{
+    store_test *t = *state;
+    char backup[TEMPDIR_PATH_MAX];
+    char kept[TEMPDIR_PATH_MAX];
+    tempdir_join(&t->dir, "backup.db", backup);
+    take_one(t, t->store);
+    const int64_t before = identity_of(t->store).epoch;
+    tide_store_closep(&t->store);
+    copy_database(t->url, backup);
+    for (int64_t i = 1; i <= 3; i++) {
+        tide_store *more = store_test_open(t);
+        assert_int_equal(before + i - 1, identity_of(more).epoch);
+        take_one(t, more);
+        store_test_close(t, &more);
+        char name[32];
+        (void)snprintf(name, sizeof name, "old-%d.db", (int)i);
+        tempdir_join(&t->dir, name, kept);
+        assert_int_equal(0, rename(t->url, kept)); /* its inode stays in use */
+        copy_database(backup, t->url);
+    }
+}
+
 /* A crash between the commit and the identity marker: the file is ahead by one. Nothing was cut. */
 static void a_marker_that_is_behind_or_missing_is_no_evidence(void **state)
 {
@@ -272,6 +297,7 @@ TEST_FILE()
         STORE_CASE_SQLITE(a_copied_file_begins_a_new_epoch_and_the_original_does_not),
         STORE_CASE_SQLITE(a_file_put_back_in_place_begins_a_new_epoch),
         STORE_CASE_SQLITE(a_file_put_back_twice_does_not_begin_one_epoch_twice),
+        STORE_CASE_SQLITE(a_file_replaced_twice_does_not_begin_one_epoch_twice),
         STORE_CASE_SQLITE(a_marker_that_is_behind_or_missing_is_no_evidence),
         STORE_CASE_SQLITE(opened_as_is_a_copy_is_looked_at_and_not_changed),
         STORE_CASE(an_epoch_can_be_raised_and_history_keeps_the_reason),
