@@ -346,8 +346,11 @@ static void recall(tide_store *store, check *c)
     (void)pthread_mutex_unlock(&store->identity_lock);
     tide_identity marked = {0};
     if (store->ops->engine == TIDE_ENGINE_POSTGRES &&
-        tide_identity_marker_read_epoch(store, &marked) == TIDE_OK && marked.epoch > c->known.epoch)
+        tide_identity_marker_read_epoch(store, &marked) == TIDE_OK &&
+        marked.epoch > c->known.epoch) {
         c->known = marked;
+        c->known_wal = 0; /* it was read in the epoch that this process knew */
+    }
 }
 
 static tide_status establish_sqlite(tide_store *store, check *c, tide_error *err)

@@ -243,6 +243,21 @@ static void an_epoch_can_be_raised_and_history_keeps_the_reason(void **state)
 }
 
 /* Every PostgreSQL case runs on a copy made by CREATE DATABASE ... TEMPLATE: that is a restored copy. */
+/* After a failover another process begins the epoch. The WAL position that this one remembers is of the lost
+ * timeline, and says nothing about the epoch that it finds in the marker. */
+static void an_epoch_begun_by_another_process_is_not_begun_again(void **state)
+{
+    store_test *t = *state;
+    take_one(t, t->store);
+    tide_identity raised = {.epoch = 0};
+    tide_store *other = store_test_open(t);
+    assert_ok(tide_identity_raise(other, "failover", "test", &raised, &t->err));
+    t->store->host.wal = UINT64_C(1) << 60;
+    take_one(t, t->store);
+    assert_int_equal(raised.epoch, identity_of(t->store).epoch);
+    assert_string_equal(raised.epoch_id, identity_of(t->store).epoch_id);
+}
+
 static void a_database_copied_on_the_server_begins_a_new_epoch(void **state)
 {
     store_test *t = *state;
@@ -301,6 +316,7 @@ TEST_FILE()
         STORE_CASE_SQLITE(a_marker_that_is_behind_or_missing_is_no_evidence),
         STORE_CASE_SQLITE(opened_as_is_a_copy_is_looked_at_and_not_changed),
         STORE_CASE(an_epoch_can_be_raised_and_history_keeps_the_reason),
+        STORE_CASE_POSTGRES(an_epoch_begun_by_another_process_is_not_begun_again),
         STORE_CASE_POSTGRES(a_database_copied_on_the_server_begins_a_new_epoch),
         STORE_CASE_POSTGRES(a_dump_loaded_into_the_same_database_begins_a_new_epoch),
         STORE_CASE_SQLITE(a_backup_is_complete_and_begins_its_own_epoch),
