@@ -14,7 +14,8 @@ die() { say "$@"; exit 2; }
 # at that moment.
 trap 'trap - INT; kill -INT $$' INT
 
-# A build as root leaves files that its user cannot replace. Report the first one, before any step begins.
+# check_writable - make the directories of a build. A build as root leaves files that its user cannot
+# replace: report the first one, before any step begins.
 check_writable() {
     local reason file
     reason=$(mkdir -p build/log 2>&1) || die "cannot create $PWD/build/log: ${reason##*: }"
@@ -22,13 +23,13 @@ check_writable() {
     [ ! -e "$file" ] || [ -w "$file" ] || # a build that runs beside this one removes files
         die "cannot write $file, which belongs to $(stat -c %U "$file"); as root, run: chown -R $(id -u) $PWD/build"
 }
-check_writable
 
 # step NAME KIND COMMAND... - KIND says how to read progress from the output: ninja, apt, or none.
 # Returns the status of COMMAND. Failures are printed by the caller, from build/log/NAME.log.
 step() {
     local name=$1 kind=$2 log=build/log/$1.log head times status begun=$SECONDS
     shift 2
+    check_writable
     head=$(step_head "$name")
     times=build/log/.times-$name
     : >"$log"

@@ -211,6 +211,14 @@ def files_of_another_user_are_named_in_one_line(tree):
     expect("cannot write build/steps.jsonl" in lines[0] and "root" in lines[0] and "chown" in lines[0], lines)
 
 
+def a_package_list_is_printed_in_a_tree_that_cannot_be_written(tree):
+    os.chmod(f"{tree.root}/build", 0o755)
+    os.chmod(tree.root, 0o755)
+    code, lines, _ = tree.run(
+        "scripts/setup/packages", "--print", "build", before=("setpriv", "--reuid=65534", "--clear-groups"))
+    expect(code == 0 and lines == [], (code, lines))
+
+
 def a_package_list_has_names_and_costs(tree):
     tree.name_absent_package()
     done = subprocess.run(["scripts/setup/packages", "--print", "build", "test", "--json"], cwd=tree.root,
@@ -233,6 +241,7 @@ CASES = [
     on_a_terminal_a_step_is_a_line_that_moves,
     an_interrupt_ends_the_script_even_if_its_child_ends_well,
     files_of_another_user_are_named_in_one_line,
+    a_package_list_is_printed_in_a_tree_that_cannot_be_written,
     a_package_list_has_names_and_costs,
 ]
 
