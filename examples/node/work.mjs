@@ -98,7 +98,7 @@ async function workOn(item) {
 async function lastPage(work_item_id) {
     const newest = { work_item_id, type: 'manual_checkpoint', newest_first: true, limit: 1, with_snapshot: true };
     const { checkpoints } = await journal.List(newest);
-    return checkpoints.length > 0 ? checkpoints[0].snapshot.page : 0;
+    return checkpoints.length > 0 ? checkpoints[0].snapshot_data.page : 0;
 }
 
 async function checkpoint(lease, page) {

@@ -104,7 +104,7 @@ class Worker:
 
     def last_page(self, item):
         found = self.journal.List(work_item_id=item["work_item_id"], type="manual_checkpoint", newest_first=True, limit=1, with_snapshot=True)
-        return found["checkpoints"][0]["snapshot"]["page"] if found["checkpoints"] else 0
+        return found["checkpoints"][0]["snapshot_data"]["page"] if found["checkpoints"] else 0
 
     def checkpoint(self, lease, page):
         # Under an id of our own: sent again after a lost answer, it is there once.

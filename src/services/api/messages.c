@@ -130,7 +130,7 @@ static void describe_checkpoint(JOURNAL(Checkpoint) * out, const tide_checkpoint
     out->checkpoint_id = tide_rpc_borrow(checkpoint->checkpoint_id);
     out->task_id = tide_rpc_borrow(checkpoint->task_id);
     out->work_item_id = tide_rpc_borrow(checkpoint->work_item_id);
-    out->type = tide_rpc_borrow(checkpoint->type);
+    out->checkpoint_type = tide_rpc_borrow(checkpoint->type);
     out->trigger = tide_rpc_borrow(checkpoint->trigger);
     out->message = tide_rpc_borrow(checkpoint->message);
     out->metadata = tide_rpc_borrow(checkpoint->metadata);

@@ -27,10 +27,10 @@ static void add_prints_id_and_both_numbers(void **state)
     tide_json_tree_free(object);
     assert_string_equal("2\n", work_ok(t, "$T checkpoint head"));
     object = work_object(t, "$T checkpoint show 1 --json");
-    assert_string_equal("iteration_end", json_text(object, "type"));
+    assert_string_equal("iteration_end", json_text(object, "checkpoint_type"));
     assert_string_equal("so far", json_text(object, "message"));
     assert_string_equal("[\"good\",\"old\"]", work_value(t, object, "tags"));
-    assert_string_equal("{\"i\":3}", work_value(t, object, "snapshot"));
+    assert_string_equal("{\"i\":3}", work_value(t, object, "snapshot_data"));
     assert_string_equal("manual", json_text(object, "trigger"));
     tide_json_tree_free(object);
 }
@@ -204,7 +204,7 @@ static void an_import_into_a_used_store_gets_new_numbers(void **state)
     assert_int_equal(2, json_number(object, "renumbered"));
     tide_json_tree_free(object);
     object = work_object(t, "$T checkpoint show 2 --json");
-    assert_string_equal("7", work_value(t, object, "snapshot"));
+    assert_string_equal("7", work_value(t, object, "snapshot_data"));
     assert_int_equal(1, json_number(object, "origin_global"));
     tide_json_tree_free(object);
     assert_string_equal("3\n", work_ok(t, "$T checkpoint head"));

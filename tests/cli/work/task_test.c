@@ -109,14 +109,15 @@ static void resume_hands_over_what_is_needed(void **state)
     const tide_json_node *items = tide_json_node_find(object, "items");
     assert_int_equal(1, tide_json_node_count(items));
     assert_string_equal(pending, json_text(tide_json_node_at(items, 0), "work_item_id"));
-    assert_string_equal("{\"iteration\":3}",
-                        work_value(t, tide_json_node_find(object, "iteration_end"), "snapshot"));
+    assert_string_equal(
+        "{\"iteration\":3}",
+        work_value(t, tide_json_node_find(object, "iteration_end"), "snapshot_data"));
     assert_int_equal(4, json_number(object, "next_iteration"));
     const tide_json_node *later = tide_json_node_find(object, "checkpoints");
     assert_int_equal(3, tide_json_node_count(later)); /* the two, and that of the run */
     assert_string_equal("{\"tool\":\"grep\"}",
-                        work_value(t, tide_json_node_at(later, 0), "snapshot"));
-    assert_string_equal("llm_response", json_text(tide_json_node_at(later, 1), "type"));
+                        work_value(t, tide_json_node_at(later, 0), "snapshot_data"));
+    assert_string_equal("llm_response", json_text(tide_json_node_at(later, 1), "checkpoint_type"));
     const tide_json_node *responses = tide_json_node_find(object, "responses");
     assert_int_equal(1, tide_json_node_count(responses));
     assert_string_equal("work-r", json_text(tide_json_node_at(responses, 0), "key"));

@@ -162,7 +162,7 @@ static void checkpoints_and_key_frame_the_command(void **state)
         work_rows(
             t, "SELECT checkpoint_type, work_item_id FROM checkpoints ORDER BY global_sequence"));
     tide_json_node *object = work_object(t, "$T checkpoint show 2 --json");
-    const tide_json_node *executed = tide_json_node_find(object, "snapshot");
+    const tide_json_node *executed = tide_json_node_find(object, "snapshot_data");
     assert_string_equal("[7]", work_value(t, executed, "result"));
     assert_int_equal(0, json_number(tide_json_node_find(executed, "run"), "exit_code"));
     tide_json_tree_free(object);
@@ -216,7 +216,7 @@ static void messages_are_answered_when_they_are_on_disk(void **state)
     tide_json_node *object = work_object(t, "$T checkpoint show 2 --json");
     assert_string_equal("half", json_text(object, "message"));
     assert_string_equal("[\"a\",\"b\"]", work_value(t, object, "tags"));
-    assert_string_equal("{\"page\":7}", work_value(t, object, "snapshot"));
+    assert_string_equal("{\"page\":7}", work_value(t, object, "snapshot_data"));
     assert_string_equal(id, json_text(object, "work_item_id"));
     tide_json_tree_free(object);
     assert_string_equal("4", work_query(t, "SELECT count(*) FROM checkpoints"));

@@ -35,13 +35,13 @@ export function Checkpoint({ id }) {
           <dl class="facts">
             <dt>task</dt><dd><a href={address("checkpoints", [], { task: row.task_id })}><Text value={row.task_id} max={60} /></a>, number {row.sequence_number} in it</dd>
             {row.work_item_id && <><dt>item</dt><dd><a href={address("work", [row.work_item_id])}><Text value={row.work_item_id} max={60} /></a></dd></>}
-            <dt>type</dt><dd><Text value={row.type} /> ({row.trigger})</dd>
+            <dt>type</dt><dd><Text value={row.checkpoint_type} /> ({row.trigger})</dd>
             <dt>written</dt><dd>{when(row.created_at)} ({ago(row.created_at)})</dd>
             {row.message && <><dt>message</dt><dd><Text value={row.message} max={600} /></dd></>}
             {row.tags?.length > 0 && <><dt>tags</dt><dd><Text value={row.tags.join(", ")} /></dd></>}
             <dt>snapshot</dt><dd>{bytes(row.snapshot_len)}</dd>
           </dl>
-          <pre class="box" tabIndex={0} role="region" aria-label="snapshot"><Text value={json(row.snapshot, 2)} max={20000} isMultiline /></pre>
+          <pre class="box" tabIndex={0} role="region" aria-label="snapshot"><Text value={json(row.snapshot_data, 2)} max={20000} isMultiline /></pre>
           <p><a href={address("checkpoints", [], { task: row.task_id, a: row.global_sequence })}>Compare it with another one of its task</a></p>
           <Command text={`tidemark task resume ${word(row.task_id)}`} label="to go on from the task's last checkpoint" />
         </>
@@ -57,8 +57,8 @@ function Timeline({ rows, chosen }) {
   for (const row of rows) {
     if (!tasks.has(row.task_id)) tasks.set(row.task_id, { key: row.task_id, label: <a href={address("checkpoints", [], { task: row.task_id })}><Text value={row.task_id} max={36} /></a>, dots: [] });
     tasks.get(row.task_id).dots.push({
-      key: row.global_sequence, at: seconds(row.created_at), tone: row.type === "error_boundary" ? "failed" : "plain", isChosen: chosen.includes(String(row.global_sequence)),
-      title: `${row.global_sequence}: ${plain(row.type)}, ${when(row.created_at)}`,
+      key: row.global_sequence, at: seconds(row.created_at), tone: row.checkpoint_type === "error_boundary" ? "failed" : "plain", isChosen: chosen.includes(String(row.global_sequence)),
+      title: `${row.global_sequence}: ${plain(row.checkpoint_type)}, ${when(row.created_at)}`,
     });
   }
   const shown = [...tasks.values()].slice(0, LINES);
