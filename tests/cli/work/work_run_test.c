@@ -155,7 +155,7 @@ static void checkpoints_and_key_frame_the_command(void **state)
     work_add(t, "--type x --work-item a");
     run_one(
         t, "$T checkpoint ls --json > before; $T idempotency show work-a --json > key; echo '[7]'");
-    assert_contains(read_text(t, "before"), "\"type\":\"iteration_start\"");
+    assert_contains(read_text(t, "before"), "\"checkpoint_type\":\"iteration_start\"");
     assert_contains(read_text(t, "key"), "\"status\":\"pending\"");
     assert_string_equal(
         "iteration_start|a\ntool_executed|a\n",
