@@ -178,7 +178,7 @@ static void serve_healthz(tide_call *call, tide_view body, void *arg)
 void tide_listener_check_health(tide_listener *listener)
 {
     const tide_listener_options *options = &listener->options;
-    bool is_unhealthy = false;
+    bool is_unhealthy = !tide_store_watch_is_healthy(&listener->store_watch);
     for (const tide_listener_component *component = listener->components;
          component < listener->components + listener->component_count; component++)
         is_unhealthy |= component->is_healthy && !component->is_healthy(component->arg);

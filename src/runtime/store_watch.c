@@ -28,6 +28,11 @@ static void report_failure(void *arg, tide_status status, const char *text)
     tide_env *env = tide_store_env(watch->store);
     const char *name = tide_store_name(watch->store);
     const char *reason = tide_status_get(status)->name;
+    /* A commit whose outcome is open, or a busy moment, does not make a daemon unfit. */
+    atomic_store(&watch->is_away,
+                 status < TIDE_OK && status != TIDE_E_OUTCOME_UNKNOWN && status != TIDE_E_BUSY);
+    if (status >= TIDE_OK)
+        return;
     tide_series_add(tide_metrics_series(watch->metrics, TIDE_METRIC_STORE_FAILURES, name, reason),
                     1);
     (void)pthread_mutex_lock(&watch->lock);
@@ -54,6 +59,11 @@ void tide_store_watch_init(tide_store_watch *watch, tide_store *store, tide_log 
     count_epoch(watch, identity.epoch, tide_store_epoch_changes(store));
     tide_store_on_epoch(store, report_epoch, watch);
     tide_store_on_failure(store, report_failure, watch);
+}
+
+bool tide_store_watch_is_healthy(const tide_store_watch *watch)
+{
+    return !atomic_load(&watch->is_away);
 }
 
 void tide_store_watch_done(tide_store_watch *watch)

@@ -8,6 +8,7 @@
 #define TIDE_RUNTIME_STORE_WATCH_H
 
 #include <pthread.h>
+#include <stdatomic.h>
 
 #include <tidemark/store.h>
 
@@ -21,10 +22,15 @@ typedef struct tide_store_watch {
     pthread_mutex_t lock;
     int64_t quiet_until_us;
     int64_t left_out;
+    atomic_bool is_away; /* the last call found it so */
 } tide_store_watch;
 
 void tide_store_watch_init(tide_store_watch *watch, tide_store *store, tide_log *log,
                            tide_metrics *metrics);
 void tide_store_watch_done(tide_store_watch *watch);
+
+/* False: the last call failed because the store was away, full, damaged or another one. The daemon's own steps
+ * call it, so it becomes true again without a caller. */
+bool tide_store_watch_is_healthy(const tide_store_watch *watch);
 
 #endif

@@ -13,6 +13,7 @@
 #define TIDE_STORE_ENGINE_H
 
 #include <pthread.h>
+#include <stdatomic.h>
 
 #include <tidemark/identity.h>
 #include <tidemark/store.h>
@@ -165,7 +166,9 @@ struct tide_store {
     void *on_epoch_arg;
     tide_store_failure_fn *on_failure; /* NULL: none */
     void *on_failure_arg;
-    int64_t open_until_us; /* real time by which opening ends; 0: the store is open */
+    atomic_bool is_failing;    /* the last call failed because of the store */
+    atomic_bool is_mismatched; /* the server is not the one that this store was opened on */
+    int64_t open_until_us;     /* real time by which opening ends; 0: the store is open */
 };
 
 extern const tide_engine_ops tide_sqlite_ops;

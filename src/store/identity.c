@@ -254,6 +254,7 @@ static tide_status check_known(tide_tx *tx, check *c, tide_error *err)
     c->is_known_missing = !tide_query_col_bool(query);
     if (!c->is_known_missing || tx->store->options.is_mismatch_allowed)
         return TIDE_OK;
+    atomic_store(&tx->store->is_mismatched, true);
     return tide_fail_advised(err, TIDE_E_MISMATCH,
                              "%s is in epoch %" PRId64 " (%s) and lacks epoch %" PRId64
                              " (%s), which was seen before; connect to the server that has it, or "
@@ -262,11 +263,12 @@ static tide_status check_known(tide_tx *tx, check *c, tide_error *err)
                              known->epoch_id);
 }
 
-static tide_status check_session(const tide_store *store, const check *c, tide_error *err)
+static tide_status check_session(tide_store *store, const check *c, tide_error *err)
 {
     const char *before = c->known.session_id;
     if (!before[0] || strcmp(before, c->stored.identity.session_id) == 0)
         return TIDE_OK;
+    atomic_store(&store->is_mismatched, true);
     return tide_fail(err, TIDE_E_MISMATCH, "%s holds session %s, not %s: it is another store",
                      store->name, c->stored.identity.session_id, before);
 }
@@ -277,10 +279,12 @@ static tide_status look(tide_tx *tx, void *arg, tide_error *err)
     const tide_engine engine = tx->store->ops->engine;
     TIDE_TRY(tx->store->ops->host(tx, &c->host, err));
     const char *table = strrchr(c->host.text, '.');
-    if (engine == TIDE_ENGINE_POSTGRES && table && strcmp(table, ".0") == 0)
+    if (engine == TIDE_ENGINE_POSTGRES && table && strcmp(table, ".0") == 0) {
+        atomic_store(&tx->store->is_mismatched, true);
         return tide_fail(err, TIDE_E_MISMATCH,
                          "%s no longer has the tables of a store (session %s)", tx->store->name,
                          c->known.session_id);
+    }
     TIDE_TRY(read_record(&c->stored, tx, err));
     if (engine == TIDE_ENGINE_POSTGRES) {
         TIDE_TRY(check_session(tx->store, c, err));
@@ -320,6 +324,7 @@ static tide_status raise_when_cut(tide_tx *tx, void *arg, tide_error *err)
 static void remember(tide_store *store, const check *c)
 {
     const tide_identity now = c->stored.identity;
+    atomic_store(&store->is_mismatched, false);
     (void)pthread_mutex_lock(&store->identity_lock);
     const tide_identity before = store->identity;
     const bool is_changed = before.epoch_id[0] && strcmp(before.epoch_id, now.epoch_id) != 0;

@@ -107,28 +107,36 @@ static tide_status enter(tide_store *store, tide_error *err)
 }
 
 /* Is it the store that failed, and not what was asked of it? */
-static bool is_of_store(tide_status status)
+static bool is_of_store(tide_store *store, tide_status status)
 {
     return status == TIDE_E_UNAVAILABLE || status == TIDE_E_BUSY || status == TIDE_E_TIMEOUT ||
-           status == TIDE_E_OUTCOME_UNKNOWN || status == TIDE_E_MISMATCH || status == TIDE_E_FULL ||
-           status == TIDE_E_IO || status == TIDE_E_DAMAGED;
+           status == TIDE_E_OUTCOME_UNKNOWN || status == TIDE_E_FULL || status == TIDE_E_IO ||
+           status == TIDE_E_DAMAGED ||
+           (status == TIDE_E_MISMATCH && atomic_load(&store->is_mismatched));
 }
 
-static void report_failure(tide_store *store, tide_status status, const tide_error *err)
+/* Each failure, and the first success behind one. */
+static void report_call(tide_store *store, tide_status status, const tide_error *err)
 {
-    if (!is_of_store(status))
+    const bool is_failure = is_of_store(store, status);
+    if (!is_failure && (status < TIDE_OK || !atomic_load(&store->is_failing)))
         return;
+    atomic_store(&store->is_failing, is_failure);
     (void)pthread_mutex_lock(&store->identity_lock);
     tide_store_failure_fn *report = store->on_failure;
     void *arg = store->on_failure_arg;
     (void)pthread_mutex_unlock(&store->identity_lock);
-    if (report)
+    if (!report)
+        return;
+    if (is_failure)
         report(arg, status, err && err->text[0] ? err->text : tide_status_get(status)->text);
+    else
+        report(arg, TIDE_OK, "");
 }
 
 static tide_status leave(tide_store *store, tide_status status, const tide_error *err)
 {
-    report_failure(store, status, err);
+    report_call(store, status, err);
     (void)pthread_mutex_lock(&store->user_lock);
     if (--store->users == 0)
         (void)pthread_cond_broadcast(&store->has_left);
