@@ -140,8 +140,7 @@ def other_copied(g):
     return marked.verdict(before)
 
 
-@cell("identity-marker", "promoted", "refuses exit 4",
-      mark=Mark("postgres", "verdict: continues", "answer: the message names no epoch"))
+@cell("identity-marker", "promoted", "refuses exit 4")
 def promoted(g):
     """A fresh process finds the old primary, after this host has seen epoch 2 on the new one."""
     primary = g.cluster()

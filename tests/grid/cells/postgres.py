@@ -5,8 +5,7 @@ import random
 
 from frame import store_faults
 from frame.grid import WORK
-from frame.store_faults import (FAILED_CALL, NO_ANSWER, NO_LOG, NO_METRIC, STORE, STORE_AWAY,
-                                STORE_BLINKS)
+from frame.store_faults import FAILED_CALL, NO_ANSWER, NO_LOG, NO_METRIC, STORE, STORE_AWAY
 from frame.store_world import Postgres
 from frame.table import Mark, cell
 
@@ -80,9 +79,7 @@ def is_epoch(w, number):
     return found[1] >= number, f"store info reports epoch {found[1]}"
 
 
-@cell("postgres-identity", "other-older", "begins an epoch",
-      mark=Mark("postgres", "verdict: continues", "answer: store info reports",
-                "data: leases: token", *STORE_BLINKS))
+@cell("postgres-identity", "other-older", "begins an epoch")
 def other_older(g):
     """The server's files are restored from a copy, under a serve that goes on running."""
     w = Postgres(g)
@@ -98,8 +95,7 @@ def other_older(g):
     return known.epoch_verdict(answer)
 
 
-@cell("postgres-identity", "this-older", "begins an epoch",
-      mark=Mark("postgres", NO_LOG, NO_METRIC, "verdict: continues"))
+@cell("postgres-identity", "this-older", "begins an epoch")
 def this_older(g):
     """Another process has begun an epoch; serve has the old one in memory."""
     w, known = start(g)
@@ -111,8 +107,7 @@ def this_older(g):
     return known.epoch_verdict(answer)
 
 
-@cell("postgres-identity", "other-wiped", "refuses E_MISMATCH",
-      mark=Mark("postgres", NO_LOG, "verdict: refuses E_FAILED", "answer: /readyz does not"))
+@cell("postgres-identity", "other-wiped", "refuses E_MISMATCH")
 def other_wiped(g):
     """The tables are dropped under a running serve."""
     w, known = start(g)
@@ -124,8 +119,7 @@ def other_wiped(g):
     return known.epoch_verdict(answer)
 
 
-@cell("postgres-identity", "other-copied", "refuses E_MISMATCH",
-      mark=Mark("postgres", NO_LOG, NO_METRIC, "verdict: continues", "answer: /readyz does not"))
+@cell("postgres-identity", "other-copied", "refuses E_MISMATCH")
 def other_copied(g):
     """The address leads to a server with another store."""
     other = g.postgres()
@@ -142,7 +136,7 @@ def other_copied(g):
     return known.epoch_verdict(answer)
 
 
-@cell("postgres-identity", "promoted", "begins an epoch", mark=Mark("postgres", *STORE_BLINKS))
+@cell("postgres-identity", "promoted", "begins an epoch")
 def promoted(g):
     """The primary dies, and the standby is promoted."""
     w, known = start(g, standby=True)
@@ -155,8 +149,7 @@ def promoted(g):
 
 
 @cell("postgres-identity", "promoted", "refuses E_MISMATCH", variant="returned",
-      mark=Mark("postgres", "verdict: continues", "answer: /readyz does not",
-                "data: leases: token", *STORE_BLINKS))
+      mark=Mark("postgres", "series: tidemark_work_", "scrape: /metrics of serve took"))
 def returned(g):
     """serve has worked with epoch 2 on the new primary; then the name leads to the old one."""
     w, known = start(g, standby=True)
@@ -172,9 +165,7 @@ def returned(g):
     return known.epoch_verdict(answer, 2) if answer.is_ok else g.verdict_of(answer)
 
 
-@cell("postgres-identity", "promoted", "begins an epoch", variant="host-list",
-      mark=Mark("postgres", "verdict: continues", "answer: store info reports epoch 1",
-                *STORE_BLINKS))
+@cell("postgres-identity", "promoted", "begins an epoch", variant="host-list")
 def host_list(g):
     """A standby is promoted under connections that were made while it was a standby."""
     w = Postgres(g, standby=True)
@@ -229,14 +220,13 @@ def away_during(g):
     return known.epoch_verdict(answer)
 
 
-@cell("postgres-identity", "hung", "refuses E_TIMEOUT", effect="holds", limit=240,
+@cell("postgres-identity", "hung", "refuses E_OUTCOME_UNKNOWN", effect="holds", limit=240,
       mark=Mark("postgres", NO_ANSWER, *STORE_AWAY))
 def hung(g):
     return store_faults.hung(g, Known)
 
 
-@cell("postgres-identity", "answer-lost", "refuses E_OUTCOME_UNKNOWN",
-      mark=Mark("postgres", *STORE_BLINKS))
+@cell("postgres-identity", "answer-lost", "refuses E_OUTCOME_UNKNOWN")
 def answer_lost(g):
     """The answer to COMMIT is lost with its connection. A claim has no id to be found by."""
     w, known = start(g)
@@ -251,7 +241,8 @@ def answer_lost(g):
 
 
 @cell("postgres-identity", "disk-full", "refuses E_FULL", effect="holds", limit=240,
-      mark=Mark("postgres", "verdict: refuses E_UNAVAILABLE", *STORE_AWAY))
+      mark=Mark("postgres", "alert: no shipped rule fires", "scrape: /metrics of serve took",
+                "series: tidemark_"))
 def disk_full(g):
     """The server's disk is full."""
     disk = g.disk(220 << 20)
