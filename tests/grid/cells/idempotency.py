@@ -62,7 +62,7 @@ store_faults.store_cells("idempotency-key", Key, {
     "other-wiped": {"verdict": "refuses E_LEASE_LOST", "mark": Mark("work", NO_LOG)},
     "other-copied": {"verdict": "refuses E_LEASE_LOST",
                      "mark": Mark("work", NO_LOG, NO_METRIC, "verdict: continues")},
-    "promoted": {"verdict": "continues", "mark": Mark("postgres", *STORE_BLINKS)},
+    "promoted": {"verdict": "continues"},
     "away-before": {"verdict": "refuses E_UNAVAILABLE", "effect": "holds",
                     "mark": Mark("postgres", *STORE_AWAY)},
     "away-during": {"verdict": "refuses E_UNAVAILABLE", "effect": "holds",

@@ -141,8 +141,7 @@ store_faults.store_cells("checkpoint-key", AcknowledgedKey, {
                                                                NO_EPOCH)},
     "other-wiped": {"verdict": "refuses E_NOT_FOUND", "mark": Mark("postgres", NO_LOG)},
     "other-copied": {"verdict": "refuses E_EXISTS", "mark": Mark("postgres", NO_LOG)},
-    "promoted": {"verdict": "begins an epoch",
-                 "mark": Mark("postgres", NO_EPOCH, *STORE_BLINKS)},
+    "promoted": {"verdict": "begins an epoch"},
 })
 store_faults.store_cells("checkpoint-key", Key, {
     "away-before": {"verdict": "refuses E_UNAVAILABLE", "effect": "holds",
@@ -237,8 +236,7 @@ def position_disk_full(g):
     return reader.verdict(answer)
 
 
-@cell("journal-position", "promoted", "begins an epoch", variant="follow",
-      mark=Mark("postgres", NO_EPOCH, "data: the follower misses", *STORE_BLINKS))
+@cell("journal-position", "promoted", "begins an epoch", variant="follow")
 def position_promoted_follow(g):
     """A process that follows the journal, across a failover that loses the newest checkpoints."""
     w = Postgres(g, standby=True)

@@ -159,8 +159,7 @@ def promoted(g):
     return taker.compare(before)
 
 
-@cell("sequence-position", "promoted", "refuses exit 4", variant="returned",
-      mark=Mark("postgres", "verdict: continues", "data: sequences: epoch: "))
+@cell("sequence-position", "promoted", "refuses exit 4", variant="returned")
 def returned(g):
     """Epoch 2 was seen on the new primary; then the name leads to the old one."""
     primary = g.cluster()

@@ -133,7 +133,7 @@ def other_copied(g):
     return state.verdict(ended)
 
 
-@cell(STATE, "promoted", "continues", mark=Mark("postgres", "metric: no metric", NO_LOG))
+@cell(STATE, "promoted", "continues")
 def promoted(g):
     return colony_faults.colony_promoted(g, Gap)
 

@@ -82,7 +82,7 @@ def other_copied(g):
     return state.end(ended)
 
 
-@cell(STATE, "promoted", "continues", mark=Mark("postgres", "metric: no metric", NO_LOG))
+@cell(STATE, "promoted", "continues")
 def promoted(g):
     return colony_faults.colony_promoted(g, Token)
 

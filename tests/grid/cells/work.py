@@ -176,7 +176,7 @@ store_faults.store_cells("task-lease", TaskLease, {
     "other-older": {"verdict": "refuses E_LEASE_LOST", "mark": Mark("work", NO_LOG)},
     "other-wiped": {"verdict": "refuses E_LEASE_LOST", "mark": Mark("work", NO_LOG)},
     "other-copied": {"verdict": "refuses E_LEASE_LOST", "mark": Mark("work", NO_LOG)},
-    "promoted": {"verdict": "continues", "mark": Mark("postgres", *STORE_BLINKS)},
+    "promoted": {"verdict": "continues"},
     "away-before": {"verdict": "refuses E_UNAVAILABLE", "effect": "holds",
                     "mark": Mark("postgres", *STORE_AWAY)},
     "away-during": {"verdict": "refuses E_UNAVAILABLE", "effect": "holds",
