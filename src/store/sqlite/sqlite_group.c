@@ -140,20 +140,28 @@ void tide_sqlite_group_checkpoint(tide_sqlite_writer *writer)
 }
 
 /* Somebody moved, replaced or deleted the file or its log under us: what we write goes nowhere. */
-static tide_status check_place(tide_sqlite_writer *writer, tide_error *err)
+static tide_status check_place(const tide_sqlite_writer *writer, tide_error *err)
 {
-    if (writer->place.file == 0 || writer->place.log == 0)
-        writer->place = tide_sqlite_place_of(writer->path);
     if (!tide_sqlite_place_is_left(&writer->place, writer->path))
         return TIDE_OK;
     return tide_fail(err, TIDE_E_DAMAGED, "%s or its log was moved, replaced or deleted while open",
                      writer->store->name);
 }
 
+/* The file is known since it was opened, its log exists at the latest when a commit has written to it. */
+static void find_place(tide_sqlite_writer *writer)
+{
+    if (writer->place.file == 0 || writer->place.log == 0) {
+        const tide_sqlite_place found = tide_sqlite_place_of(writer->path);
+        if (writer->place.file == 0)
+            writer->place.file = found.file;
+        writer->place.log = found.log;
+    }
+}
+
 static tide_status begin(tide_sqlite_writer *writer, tide_error *err)
 {
-    if (writer->place.log != 0)
-        TIDE_TRY(check_place(writer, err));
+    TIDE_TRY(check_place(writer, err));
     tide_env *env = writer->store->env;
     tide_sqlite_connection *connection = writer->connection;
     const int64_t limit = writer->store->options.wal_max;
@@ -218,6 +226,7 @@ static tide_status commit(tide_sqlite_writer *writer, tide_error *err)
     note_full(writer, status);
     if (status >= TIDE_OK) {
         atomic_store(&writer->wal_bytes, writer->connection->wal_frames * writer->page_size);
+        find_place(writer);
         if (check_place(writer, err) < TIDE_OK)
             return tide_fail_context(err, TIDE_E_OUTCOME_UNKNOWN,
                                      "committed, but perhaps to nowhere");

@@ -34,8 +34,9 @@ struct tide_sqlite_writer {
     tide_sqlite_connection *connection;
     tide_sqlite_door door;
     const char *path;
-    tide_sqlite_place place; /* what stood under the path at the first commit */
-    int careful_groups;      /* how many more groups run in savepoints */
+    tide_sqlite_place
+        place;          /* the file when it was opened, its log at the first commit; 0: not known */
+    int careful_groups; /* how many more groups run in savepoints */
     int64_t page_size;
     int64_t mark_due_us;
     int64_t checkpointed_frames; /* frames in the log when the last checkpoint ended */

@@ -141,6 +141,7 @@ tide_status tide_sqlite_writer_open(tide_sqlite_writer **out, tide_store *store,
     char page_size[TIDE_SQLITE_VALUE_SIZE] = "";
     if (status >= TIDE_OK)
         status = tide_sqlite_ask(writer->connection, "PRAGMA page_size", page_size, err);
+    writer->place.file = tide_sqlite_place_of(path).file;
     writer->page_size = strtoll(page_size, NULL, 10);
     if (status >= TIDE_OK)
         status = tide_sqlite_door_open(&writer->door, path, err);

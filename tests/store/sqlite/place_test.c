@@ -123,6 +123,30 @@ static void writes_to_a_file_that_was_moved_away_are_refused(void **state)
     assert_int_equal(2, range.first);
 }
 
+/* A daemon may only have read since it started. Its first write must not take the file that replaced its own for
+ * the one it has open. */
+static void writes_to_a_file_replaced_before_the_first_write_are_refused(void **state)
+{
+    store_test *t = *state;
+    tide_sequence_range range;
+    char backup[TEMPDIR_PATH_MAX];
+    char away[TEMPDIR_PATH_MAX];
+    char log[PG_CLUSTER_URL_MAX + 8];
+    tempdir_join(&t->dir, "backup.db", backup);
+    tempdir_join(&t->dir, "away.db", away);
+    (void)snprintf(log, sizeof log, "%s-wal", t->url);
+    tide_store_closep(&t->store);
+    copy_file(t->url, backup);
+    tide_store *idle = store_test_open(t);
+    assert_int_equal(0, rename(t->url, away));
+    (void)unlink(log);
+    copy_file(backup, t->url);
+    int64_t number = 0;
+    assert_ok_err(take(t, t->url, &number), &t->err);
+    for (int i = 0; i < 2; i++)
+        assert_status(TIDE_E_DAMAGED, tide_sequence_next(idle, "orders", 1, &range, NULL, &t->err));
+}
+
 static void writes_beside_a_deleted_log_are_refused(void **state)
 {
     store_test *t = *state;
@@ -387,6 +411,7 @@ TEST_FILE()
         STORE_CASE_SQLITE(a_file_with_two_names_is_refused),
         STORE_CASE_SQLITE(a_symbolic_link_leads_to_the_same_store),
         STORE_CASE_SQLITE(writes_to_a_file_that_was_moved_away_are_refused),
+        STORE_CASE_SQLITE(writes_to_a_file_replaced_before_the_first_write_are_refused),
         STORE_CASE_SQLITE(writes_beside_a_deleted_log_are_refused),
         STORE_CASE_SQLITE(names_that_are_no_files_are_refused),
         STORE_CASE_SQLITE(odd_names_are_taken_literally),
