@@ -185,22 +185,25 @@ static void give_up_if_once(tide_poller *poller, int failures)
         poller->is_given_up = true;
 }
 
-/* Every refusal is counted; the log tells of the first, and of those that do not go away by themselves. */
-static void log_refusal(tide_poller *poller, tide_poll_stream *stream, tide_status status,
-                        const char *text)
+/* Every refusal is counted; reported are the first, and of those that do not go away by themselves. */
+static void report_refusal(tide_poller *poller, tide_poll_stream *stream, tide_status status,
+                           const char *text)
 {
     const int64_t now_us = tide_poller_mono(poller);
     const bool is_stuck = stream->failures % STUCK_FAILURES == 0;
     const bool is_first =
         stream->told_refusal_us == 0 || now_us - stream->told_refusal_us >= TIDE_POLLER_PROBE_US;
-    if (!poller->options.log || (!is_stuck && !is_first))
+    if (!is_stuck && !is_first)
         return;
     stream->told_refusal_us = now_us;
-    tide_log_write(poller->options.log, is_stuck ? TIDE_LOG_ERROR : TIDE_LOG_WARN,
-                   stream->is_sink_hold ? "an answer cannot be stored" : "an answer is refused",
-                   TIDE_F("agent", poller->agent.agent_id), TIDE_F("data_type", stream->name),
-                   TIDE_F("status", tide_status_get(status)->name), TIDE_F("reason", text),
-                   TIDE_FI("failures", stream->failures), TIDE_F_END);
+    tide_poller_report(&poller->options.reporter, &(tide_report){.kind = TIDE_REPORT_REFUSED,
+                                                                 .agent_id = poller->agent.agent_id,
+                                                                 .data_type = stream->name,
+                                                                 .status = status,
+                                                                 .reason = text,
+                                                                 .number = stream->failures,
+                                                                 .is_sink = stream->is_sink_hold,
+                                                                 .is_stuck = is_stuck});
 }
 
 void tide_poller_hold_stream(tide_poller *poller, tide_poll_stream *stream, tide_status status,
@@ -210,7 +213,7 @@ void tide_poller_hold_stream(tide_poller *poller, tide_poll_stream *stream, tide
     stream->retry_us = tide_poller_mono(poller) +
                        tide_backoff_next(&backoff, stream->failures, poller->options.env);
     stream->failures++;
-    log_refusal(poller, stream, status, text);
+    report_refusal(poller, stream, status, text);
     (void)snprintf(poller->trouble, sizeof poller->trouble, "%s: %.*s", stream->name,
                    (int)tide_utf8_cut(tide_view_of(text), TROUBLE_TEXT_MAX).len, text);
     give_up_if_once(poller, stream->failures);
@@ -595,6 +598,16 @@ static const char *find_hold(const tide_poller *poller, const tide_poll_stream *
     return stream->position.cursor.hole_count > 0 ? "held hole" : "";
 }
 
+tide_poller_lag tide_poller_lag_after(const tide_poller_lag *lag, int64_t since_us)
+{
+    tide_poller_lag later = *lag;
+    if (lag->records > 0)
+        later.lag_us += since_us;
+    if (lag->loss_us != INT64_MAX)
+        later.loss_us = lag->loss_us > since_us ? lag->loss_us - since_us : 0;
+    return later;
+}
+
 void tide_poller_lags(const tide_poller *poller, void (*fn)(void *arg, const tide_poller_lag *lag),
                       void *arg)
 {
@@ -606,10 +619,9 @@ void tide_poller_lags(const tide_poller *poller, void (*fn)(void *arg, const tid
         const int64_t head = stream->is_told && stream->head > stream->position.head
                                  ? stream->head
                                  : stream->position.head;
-        const int64_t highest = stream->position.cursor.highest;
         const bool is_unread = tide_poll_plan_is_unread(poller, stream);
         tide_poller_lag lag = {.data_type = stream->name,
-                               .records = head > highest ? head - highest : 0,
+                               .records = tide_position_unread(&stream->position, head),
                                .checkpoint = stream->position.cursor.contiguous,
                                .head = head,
                                .loss_us =

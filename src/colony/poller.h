@@ -44,8 +44,8 @@
 #ifndef TIDE_COLONY_POLLER_H
 #define TIDE_COLONY_POLLER_H
 
-#include "base/log.h"
 #include "colony/registry.h"
+#include "colony/report.h"
 #include "colony/sink.h"
 
 #define TIDE_POLLER_TIMEOUT_US INT64_C(10000000) /* of a query, beyond its wait */
@@ -71,7 +71,7 @@ typedef struct tide_poller_events {
 typedef struct tide_poller_options {
     tide_sink *sink;
     tide_env *env;
-    tide_log *log;      /* NULL: silent */
+    tide_reporter reporter;
     const char *reader; /* "colony-" and the store's session: one per store */
     int64_t grace_us;   /* 0: TIDE_SETTLE_GRACE_US */
     /* No watches: over when everything is caught up and no hole is held any more (at most grace_us), or after
@@ -142,6 +142,8 @@ typedef struct tide_poller_lag {
     const char
         *hold; /* why nothing moves: "", "held hole", "back-off", "sink", "record too large" */
 } tide_poller_lag;
+/* The same a while later: what is unread grows older. */
+tide_poller_lag tide_poller_lag_after(const tide_poller_lag *lag, int64_t since_us);
 void tide_poller_lags(const tide_poller *poller, void (*fn)(void *arg, const tide_poller_lag *lag),
                       void *arg);
 

@@ -6,7 +6,7 @@
  *     poller_page.c   how much is asked for
  *     poller_skip.c   a record that is too large for any answer
  *     poller_watch.c  the watch call: request and answer
- *     poller_log.c    the lines about gaps; also recovery's */
+ *     poller_report.c  reports about gaps; also recovery's */
 #ifndef TIDE_COLONY_POLLER_PARTS_H
 #define TIDE_COLONY_POLLER_PARTS_H
 
@@ -226,11 +226,14 @@ TIDE_MUST_CHECK tide_status tide_poller_take_page(tide_poller *poller, tide_poll
 void tide_poller_hold_stream(tide_poller *poller, tide_poll_stream *stream, tide_status status,
                              const char *text);
 
-/* ---- lines about gaps ---- */
+/* ---- reports ---- */
+
+void tide_poller_report(const tide_reporter *reporter, const tide_report *report);
 
 /* What a change that was applied means for its gaps: found, recovered, void, PERMANENT DATA LOSS. ended: gaps that were open and end
  * with their position (closes_all_gaps); NULL: none. */
-void tide_poller_log_change(tide_log *log, const tide_change *change, const tide_gap_list *ended);
+void tide_poller_report_change(const tide_reporter *reporter, const tide_change *change,
+                               const tide_gap_list *ended);
 /* How many of them the change does not count itself. */
 int64_t tide_poller_count_ended(const tide_change *change, const tide_gap_list *ended);
 /* Those of a change that is about to be applied; at most 1,000 are named. */

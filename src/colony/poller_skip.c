@@ -17,12 +17,12 @@ enum { SKIP_MAX = 64 };
 
 static const char REASON[] = "too large";
 
-static void log_begin(tide_poller *poller, const tide_poll_stream *stream)
+static void report_begin(tide_poller *poller, const tide_poll_stream *stream)
 {
-    if (poller->options.log)
-        tide_log_write(poller->options.log, TIDE_LOG_WARN, "a record is too large",
-                       TIDE_F("agent", poller->agent.agent_id), TIDE_F("data_type", stream->name),
-                       TIDE_FI("behind", stream->skip_from), TIDE_F_END);
+    tide_poller_report(&poller->options.reporter, &(tide_report){.kind = TIDE_REPORT_TOO_LARGE,
+                                                                 .agent_id = poller->agent.agent_id,
+                                                                 .data_type = stream->name,
+                                                                 .number = stream->skip_from});
 }
 
 void tide_poll_skip_begin(tide_poller *poller, tide_poll_stream *stream)
@@ -31,7 +31,7 @@ void tide_poll_skip_begin(tide_poller *poller, tide_poll_stream *stream)
     stream->skip_from = poller->ask.start_seq;
     stream->skip_low = stream->skip_from;
     stream->skip_high = 0;
-    log_begin(poller, stream);
+    report_begin(poller, stream);
 }
 
 void tide_poll_skip_ask(const tide_poll_stream *stream, tide_ask *ask)

@@ -72,7 +72,7 @@ static void adopt(tide_poller *poller, tide_poll_stream *stream, tide_change *ch
                   const tide_gap_list *ended)
 {
     const tide_poller_events *events = &poller->options.events;
-    tide_poller_log_change(poller->options.log, change, ended);
+    tide_poller_report_change(&poller->options.reporter, change, ended);
     if (events->applied)
         events->applied(events->arg, change);
     if (change->is_closing) {

@@ -155,10 +155,15 @@ const unsigned char *tide_position_digest(const tide_position *position, int64_t
 
 /* ---- books ---- */
 
+int64_t tide_position_unread(const tide_position *position, int64_t head)
+{
+    const int64_t highest = tide_cursor_highest(&position->cursor);
+    return head > highest ? head - highest : 0;
+}
+
 void tide_position_books(const tide_position *position, const tide_gap_sums *gaps, tide_books *out)
 {
     const int64_t first = position->first > 0 ? position->first : 1;
-    const int64_t highest = tide_cursor_highest(&position->cursor);
     const int64_t head = position->head > first - 1 ? position->head : first - 1;
     *out = (tide_books){
         .head = head,
@@ -171,7 +176,7 @@ void tide_position_books(const tide_position *position, const tide_gap_sums *gap
         .lost = gaps->permanent + position->folded_lost,
         .held = tide_cursor_pending(&position->cursor),
         .open_gaps = gaps->open,
-        .unread = head > highest ? head - highest : 0,
+        .unread = tide_position_unread(position, head),
     };
     out->pending = out->held + out->open_gaps + out->unread;
     out->unexplained = (head - first + 1) - (out->stored + out->dead + out->filtered + out->voided +

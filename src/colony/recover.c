@@ -260,7 +260,7 @@ static tide_status apply(tide_recovery *r, tide_change *change, tide_error *err)
 {
     const tide_poller_events *events = &r->options.events;
     TIDE_TRY(tide_sink_apply(r->options.sink, change, err));
-    tide_poller_log_change(r->options.log, change, NULL);
+    tide_poller_report_change(&r->options.reporter, change, NULL);
     if (events->applied)
         events->applied(events->arg, change);
     return TIDE_OK;

@@ -32,7 +32,7 @@ enum { TIDE_RECOVER_ATTEMPT_MAX = 3, TIDE_RECOVER_PER_AGENT_MAX = 4 };
 typedef struct tide_recover_options {
     tide_sink *sink;
     tide_env *env;
-    tide_log *log;
+    tide_reporter reporter;
     int64_t interval_us; /* 0: TIDE_RECOVER_INTERVAL_US */
     int attempt_max;     /* 0: TIDE_RECOVER_ATTEMPT_MAX */
     int per_agent_max;   /* 0: TIDE_RECOVER_PER_AGENT_MAX */

@@ -5,6 +5,7 @@
 #include <string.h>
 
 #include "base/cleanup.h"
+#include "services/colony/report_log.h"
 
 /* ---- life ---- */
 
@@ -143,7 +144,7 @@ tide_poller_options rig_options(rig *r)
 {
     return (tide_poller_options){.sink = r->sink,
                                  .env = &r->t->clock.env,
-                                 .log = &r->log,
+                                 .reporter = tide_report_logger(&r->log),
                                  .reader = "colony-test",
                                  .events = events_of(r)};
 }
@@ -236,8 +237,10 @@ void rig_catch_up_once(rig *r, rig_agent *agent)
 
 tide_recover_options rig_recover_options(rig *r)
 {
-    return (tide_recover_options){
-        .sink = r->sink, .env = &r->t->clock.env, .log = &r->log, .events = events_of(r)};
+    return (tide_recover_options){.sink = r->sink,
+                                  .env = &r->t->clock.env,
+                                  .reporter = tide_report_logger(&r->log),
+                                  .events = events_of(r)};
 }
 
 static bool recover_one(rig *r, const tide_recover_options *options)

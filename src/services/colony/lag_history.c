@@ -43,7 +43,7 @@ void tide_lag_history_sample(tide_scheduler *scheduler)
             tide_lag_history *history = find_course(job, lag->data_type);
             if (history)
                 history->points[look % TIDE_LAG_HISTORY_POINTS] =
-                    (tide_lag_point){.checkpoint = lag->checkpoint, .head = lag->head};
+                    (tide_lag_point){.checkpoint = lag->lag.checkpoint, .head = lag->lag.head};
         }
     }
     pthread_mutex_unlock(&scheduler->lock);

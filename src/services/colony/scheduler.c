@@ -9,6 +9,7 @@
 #include "base/cleanup.h"
 #include "base/cond_wait.h"
 #include "base/thread.h"
+#include "services/colony/report_log.h"
 #include "services/colony/scheduler_internal.h"
 
 int64_t tide_scheduler_now(const tide_scheduler *scheduler)
@@ -252,17 +253,18 @@ static void set_defaults(tide_scheduler *scheduler, const tide_scheduler_options
     const tide_poller_events events = tide_scheduler_events(scheduler);
     scheduler->poller_options = (tide_poller_options){.sink = options->sink,
                                                       .env = scheduler->env,
-                                                      .log = options->log,
+                                                      .reporter = tide_report_logger(options->log),
                                                       .reader = scheduler->reader,
                                                       .grace_us = options->grace_us,
                                                       .is_once = options->is_once,
                                                       .events = events};
-    scheduler->recover_options = (tide_recover_options){.sink = options->sink,
-                                                        .env = scheduler->env,
-                                                        .log = options->log,
-                                                        .interval_us = options->recover_us,
-                                                        .attempt_max = options->attempt_max,
-                                                        .events = events};
+    scheduler->recover_options =
+        (tide_recover_options){.sink = options->sink,
+                               .env = scheduler->env,
+                               .reporter = tide_report_logger(options->log),
+                               .interval_us = options->recover_us,
+                               .attempt_max = options->attempt_max,
+                               .events = events};
     tide_holding_init(&scheduler->holding, scheduler->colony_id, own->lease_us);
     scheduler->holding.is_guest = own->is_once;
 }
@@ -416,19 +418,8 @@ void tide_scheduler_lags(tide_scheduler *scheduler, tide_scheduler_lag_fn *fn, v
     for (const tide_poll_job *job = scheduler->jobs; job; job = job->next) {
         const int64_t since_us = now_us > job->lags_us ? now_us - job->lags_us : 0;
         for (int i = 0; i < job->lag_count; i++) {
-            const tide_agent_slot_lag *kept = &job->lags[i];
-            const bool has_loss = kept->loss_us != INT64_MAX;
-            const tide_poller_lag lag = {
-                .data_type = kept->data_type,
-                .records = kept->records,
-                .checkpoint = kept->checkpoint,
-                .head = kept->head,
-                .bytes = kept->bytes,
-                .lag_us = kept->records > 0 ? kept->lag_us + since_us : kept->lag_us,
-                .loss_us = has_loss && kept->loss_us > since_us ? kept->loss_us - since_us
-                           : has_loss                           ? 0
-                                                                : INT64_MAX,
-                .hold = kept->hold};
+            tide_poller_lag lag = tide_poller_lag_after(&job->lags[i].lag, since_us);
+            lag.data_type = job->lags[i].data_type;
             fn(arg, job->agent_id, &lag);
         }
     }

@@ -25,14 +25,8 @@
 
 /* How a stream of an agent stood after the last turn. */
 typedef struct tide_agent_slot_lag {
+    tide_poller_lag lag; /* without its data_type */
     char data_type[TIDE_FEED_NAME_MAX + 1];
-    int64_t records;
-    int64_t bytes;
-    int64_t lag_us;
-    int64_t loss_us;
-    int64_t checkpoint;
-    int64_t head;
-    const char *hold; /* static */
 } tide_agent_slot_lag;
 
 /* One stream's history: a ring by the number of the look. */

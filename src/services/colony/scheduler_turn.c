@@ -111,13 +111,7 @@ static void keep_lag(void *arg, const tide_poller_lag *lag)
         TIDE_OK)
         return; /* it is for looks alone */
     tide_agent_slot_lag *kept = &job->lags[job->lag_count++];
-    *kept = (tide_agent_slot_lag){.records = lag->records,
-                                  .bytes = lag->bytes,
-                                  .lag_us = lag->lag_us,
-                                  .loss_us = lag->loss_us,
-                                  .checkpoint = lag->checkpoint,
-                                  .head = lag->head,
-                                  .hold = lag->hold};
+    *kept = (tide_agent_slot_lag){.lag = *lag};
     (void)snprintf(kept->data_type, sizeof kept->data_type, "%s", lag->data_type);
 }
 
