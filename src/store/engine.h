@@ -197,6 +197,11 @@ TIDE_MUST_CHECK tide_status tide_tx_script(tide_tx *tx, const char *text, tide_e
 
 void tide_query_pool_done(tide_query_pool *pool);
 
+/* sqlite_connection.c: the library at run time ("3.51.3", 3051003), and its header at build time. */
+const char *tide_sqlite_version(void);
+int tide_sqlite_version_number(void);
+const char *tide_sqlite_version_built(void);
+
 /* migrate.c */
 tide_status tide_store_migrate(tide_store *store, const tide_migration *migrations,
                                tide_error *err);

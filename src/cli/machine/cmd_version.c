@@ -1,9 +1,8 @@
 /* cmd_version.c - tidemark version: this program, and the libraries it came with. */
 #include "cli/frame/cli.h"
 
-#include <sqlite3.h>
-
 #include "cli/version.h"
+#include "store/engine.h"
 #include "store/postgres/pq_library.h"
 
 static tide_status show_version(tide_cli *cli, tide_error *err)
@@ -15,12 +14,12 @@ static tide_status show_version(tide_cli *cli, tide_error *err)
                        tide_pq.libVersion() % 10000);
     if (!cli->out.is_json) {
         (void)fprintf(cli->out.file, "tidemark %s (SQLite %s, %s%s)\n", TIDE_CLI_VERSION,
-                      sqlite3_libversion(), *libpq ? "libpq " : "no libpq", libpq);
+                      tide_sqlite_version(), *libpq ? "libpq " : "no libpq", libpq);
         return TIDE_OK;
     }
     tide_cli_json_begin(&cli->out);
     tide_cli_json_text(&cli->out, "version", TIDE_CLI_VERSION);
-    tide_cli_json_text(&cli->out, "sqlite", sqlite3_libversion());
+    tide_cli_json_text(&cli->out, "sqlite", tide_sqlite_version());
     if (*libpq)
         tide_cli_json_text(&cli->out, "libpq", libpq);
     else

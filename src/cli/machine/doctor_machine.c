@@ -2,7 +2,6 @@
 #include <errno.h>
 #include <fcntl.h>
 #include <inttypes.h>
-#include <sqlite3.h>
 #include <string.h>
 #include <sys/stat.h>
 #include <sys/timex.h>
@@ -11,6 +10,7 @@
 #include "base/cleanup.h"
 #include "cli/machine/doctor.h"
 #include "store/duckdb/duckdb.h"
+#include "store/engine.h"
 #include "store/identity_marker.h"
 #include "store/postgres/pq_library.h"
 
@@ -34,22 +34,22 @@ static const bad_release bad_sqlite[] = {
 
 static void check_sqlite(tide_doctor *doctor)
 {
-    const int version = sqlite3_libversion_number();
+    const int version = tide_sqlite_version_number();
     for (size_t i = 0; i < sizeof bad_sqlite / sizeof bad_sqlite[0]; i++) {
         if (version >= bad_sqlite[i].from && version < bad_sqlite[i].until) {
             tide_doctor_tell(doctor, TIDE_DOCTOR_BAD, "sqlite",
                              "build with -Dsqlite=bundled, or with 3.51.3 or later", "%s %s",
-                             sqlite3_libversion(), bad_sqlite[i].why);
+                             tide_sqlite_version(), bad_sqlite[i].why);
             return;
         }
     }
-    if (version != SQLITE_VERSION_NUMBER)
-        tide_doctor_tell(doctor, TIDE_DOCTOR_WARN, "sqlite",
-                         "build tidemark against the library it runs with",
-                         "%s at run time, %s at build time", sqlite3_libversion(), SQLITE_VERSION);
+    if (strcmp(tide_sqlite_version(), tide_sqlite_version_built()) != 0)
+        tide_doctor_tell(
+            doctor, TIDE_DOCTOR_WARN, "sqlite", "build tidemark against the library it runs with",
+            "%s at run time, %s at build time", tide_sqlite_version(), tide_sqlite_version_built());
     else
         tide_doctor_tell(doctor, TIDE_DOCTOR_OK, "sqlite", "",
-                         "%s, no known fault that concerns a store", sqlite3_libversion());
+                         "%s, no known fault that concerns a store", tide_sqlite_version());
 }
 
 /* Only a postgres:// store needs it; there, the check of the server is bad as well. */

@@ -207,3 +207,18 @@ void tide_sqlite_connection_close(tide_sqlite_connection *connection)
     (void)sqlite3_close(connection->db);
     free(connection);
 }
+
+const char *tide_sqlite_version(void)
+{
+    return sqlite3_libversion();
+}
+
+int tide_sqlite_version_number(void)
+{
+    return sqlite3_libversion_number();
+}
+
+const char *tide_sqlite_version_built(void)
+{
+    return SQLITE_VERSION;
+}
