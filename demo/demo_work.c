@@ -19,6 +19,7 @@
 #include <tidemark/work.h>
 
 #include "base/cleanup.h"
+#include "base/file.h"
 #include "base/thread.h"
 #include "runtime/child.h"
 
@@ -67,12 +68,6 @@ static int64_t now_us(const tide_demo_work *work)
 
 /* ---- workers ---- */
 
-static void close_fd(const int *fd)
-{
-    if (*fd >= 0)
-        (void)close(*fd);
-}
-
 /* The output of the workers is stored in a file. */
 static tide_status open_log(const tide_demo_work *work, int *out, tide_error *err)
 {
@@ -97,7 +92,7 @@ static tide_status start_process(tide_demo_work *work, int number, pid_t *pid, t
                     "6s",     "--",          program,    "demo-report", NULL};
     const char *const env[] = {work->temporary, NULL};
     (void)snprintf(name, sizeof name, "worker-%d", number + 1);
-    TIDE_CLEANUP(close_fd) int log = -1;
+    TIDE_CLEANUP(tide_file_closep) int log = -1;
     TIDE_TRY(open_log(work, &log, err));
     const tide_child_spec spec = {.argv = argv,
                                   .env = needs_temporary_directory() ? env : NULL,

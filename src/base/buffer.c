@@ -263,3 +263,9 @@ tide_status tide_reader_varint_shortest(tide_reader *reader, uint64_t *out)
     *out = number;
     return TIDE_OK;
 }
+
+void tide_view_copy(char *out, size_t size, tide_view text)
+{
+    (void)snprintf(out, size, "%.*s", (int)(text.len < size ? text.len : size),
+                   text.len > 0 ? text.ptr : "");
+}

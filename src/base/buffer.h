@@ -96,4 +96,7 @@ TIDE_MUST_CHECK tide_status tide_reader_zigzag(tide_reader *reader, int64_t *out
  * bytes. */
 TIDE_MUST_CHECK tide_status tide_reader_varint_shortest(tide_reader *reader, uint64_t *out);
 
+/* A text into an array, cut to fit; it always ends with a NUL. */
+void tide_view_copy(char *out, size_t size, tide_view text);
+
 #endif

@@ -12,10 +12,11 @@
 
 enum { PIECE_LEN = 16384 };
 
-static void close_fd(int *fd)
+void tide_file_closep(int *fd)
 {
     if (*fd >= 0)
         (void)close(*fd);
+    *fd = -1;
 }
 
 static tide_status fail_errno(const char *path, tide_error *err)
@@ -79,7 +80,7 @@ static tide_status read_all(tide_buffer *out, int fd, const char *path, tide_err
 tide_status tide_file_read(tide_buffer *out, const char *path, tide_error *err)
 {
     const size_t before_len = out->len;
-    TIDE_CLEANUP(close_fd) int fd = open(path, O_RDONLY | O_CLOEXEC | O_NOCTTY);
+    TIDE_CLEANUP(tide_file_closep) int fd = open(path, O_RDONLY | O_CLOEXEC | O_NOCTTY);
     if (fd < 0)
         return fail_errno(path, err);
     const tide_status status = read_all(out, fd, path, err);
@@ -105,7 +106,8 @@ tide_status tide_file_replace(const char *path, tide_view bytes, tide_error *err
     char partial[PATH_MAX];
     if (snprintf(partial, sizeof partial, "%s.part", path) >= (int)sizeof partial)
         return tide_fail(err, TIDE_E_INVALID, "%s: too long a path", path);
-    TIDE_CLEANUP(close_fd) int fd = open(partial, O_WRONLY | O_CREAT | O_TRUNC | O_CLOEXEC, 0644);
+    TIDE_CLEANUP(tide_file_closep)
+    int fd = open(partial, O_WRONLY | O_CREAT | O_TRUNC | O_CLOEXEC, 0644);
     if (fd < 0)
         return fail_errno(partial, err);
     tide_status status = write_all(fd, bytes, partial, err);

@@ -11,6 +11,9 @@
 
 #include "base/buffer.h"
 
+/* Close a descriptor unless it is -1, which it becomes. Fits TIDE_CLEANUP. */
+void tide_file_closep(int *fd);
+
 /* Append all bytes of a file. TIDE_E_NOT_FOUND, TIDE_E_DENIED, TIDE_E_IO: it cannot be read. TIDE_E_INVALID: a
  * directory, or more bytes than the buffer may hold. TIDE_E_NOMEM. On failure out is as before. */
 TIDE_MUST_CHECK tide_status tide_file_read(tide_buffer *out, const char *path, tide_error *err);

@@ -7,6 +7,7 @@
 #include <sys/stat.h>
 #include <unistd.h>
 
+#include "base/buffer.h"
 #include "base/cleanup.h"
 #include "base/list.h"
 #include "base/text/timefmt.h"
@@ -63,7 +64,7 @@ static int64_t integer_of(const tide_sql_value *cell)
         char text[32];
         if (cell->kind == TIDE_SQL_VALUE_F64)
             return (int64_t)cell->f64;
-        (void)snprintf(text, sizeof text, "%.*s", (int)cell->bytes.len, cell->bytes.ptr);
+        tide_view_copy(text, sizeof text, cell->bytes);
         return (int64_t)(*text == '-' ? (uint64_t)strtoll(text, NULL, 10)
                                       : strtoull(text, NULL, 10));
     }
@@ -86,7 +87,7 @@ static double number_of(const tide_sql_value *cell)
 {
     if (cell->kind == TIDE_SQL_VALUE_TEXT) {
         char text[64];
-        (void)snprintf(text, sizeof text, "%.*s", (int)cell->bytes.len, cell->bytes.ptr);
+        tide_view_copy(text, sizeof text, cell->bytes);
         return strtod(text, NULL);
     }
     return cell->kind == TIDE_SQL_VALUE_F64 ? cell->f64 : (double)cell->i64;

@@ -102,11 +102,8 @@ static tide_status add_seat(turn *t, tide_query *query, int64_t now_us, tide_err
     TIDE_TRY(tide_list_room(&t->seats, t->seat_count, sizeof *t->seats, TIDE_LIST_MAX, err));
     seat *s = &t->seats[t->seat_count++];
     memset(s, 0, sizeof *s);
-    const tide_view name = tide_query_col_text(query);
-    (void)snprintf(s->agent.agent_id, sizeof s->agent.agent_id, "%.*s", (int)name.len, name.ptr);
-    const tide_view address = tide_query_col_text(query);
-    (void)snprintf(s->agent.address, sizeof s->agent.address, "%.*s", (int)address.len,
-                   address.ptr);
+    tide_view_copy(s->agent.agent_id, sizeof s->agent.agent_id, tide_query_col_text(query));
+    tide_view_copy(s->agent.address, sizeof s->agent.address, tide_query_col_text(query));
     (void)tide_query_col_text(query); /* origin */
     s->is_removed = tide_query_col_bool(query);
     for (int i = 0; i < 3; i++) /* added, seen, failed */

@@ -7,6 +7,7 @@
 #include <tidemark/lease.h>
 #include <tidemark/watch.h>
 
+#include "base/buffer.h"
 #include "base/cleanup.h"
 #include "base/list.h"
 #include "base/text/utf8.h"
@@ -218,11 +219,6 @@ static void drop_listing(listing *list)
     free(list->rows);
 }
 
-static void copy_text(char *out, size_t size, tide_view text)
-{
-    (void)snprintf(out, size, "%.*s", (int)text.len, text.ptr);
-}
-
 static int64_t read_time(tide_query *query)
 {
     const bool is_null = tide_query_col_is_null(query);
@@ -242,15 +238,15 @@ static tide_agent_health health_of(int64_t seen_at_us, int64_t now_us)
 static void read_agent(tide_agent_row *out, tide_query *query, int64_t now_us, int64_t lease_now_us)
 {
     memset(out, 0, sizeof *out);
-    copy_text(out->agent_id, sizeof out->agent_id, tide_query_col_text(query));
-    copy_text(out->address, sizeof out->address, tide_query_col_text(query));
-    copy_text(out->origin, sizeof out->origin, tide_query_col_text(query));
+    tide_view_copy(out->agent_id, sizeof out->agent_id, tide_query_col_text(query));
+    tide_view_copy(out->address, sizeof out->address, tide_query_col_text(query));
+    tide_view_copy(out->origin, sizeof out->origin, tide_query_col_text(query));
     out->is_removed = tide_query_col_bool(query);
     out->added_at_us = tide_query_col_time(query);
     out->seen_at_us = read_time(query);
     out->failed_at_us = read_time(query);
-    copy_text(out->error, sizeof out->error, tide_query_col_text(query));
-    copy_text(out->holder, sizeof out->holder, tide_query_col_text(query));
+    tide_view_copy(out->error, sizeof out->error, tide_query_col_text(query));
+    tide_view_copy(out->holder, sizeof out->holder, tide_query_col_text(query));
     out->lease_token = tide_query_col_i64(query);
     if (read_time(query) <= lease_now_us) /* nobody any more */
         out->holder[0] = '\0';

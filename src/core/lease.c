@@ -4,6 +4,7 @@
 #include <stdio.h>
 #include <string.h>
 
+#include "base/buffer.h"
 #include "base/cleanup.h"
 #include "base/text/utf8.h"
 #include "core/lease_clock.h"
@@ -136,8 +137,7 @@ tide_status tide_lease_find(tide_tx *tx, const char *name, tide_lease *out, tide
     *out = (tide_lease){.token = 0};
     (void)snprintf(out->name, sizeof out->name, "%s", name);
     const bool is_held = !tide_query_col_is_null(query);
-    const tide_view holder = tide_query_col_text(query);
-    (void)snprintf(out->holder, sizeof out->holder, "%.*s", (int)holder.len, holder.ptr);
+    tide_view_copy(out->holder, sizeof out->holder, tide_query_col_text(query));
     out->token = tide_query_col_i64(query);
     const int64_t claimed_at_us = tide_query_col_time(query);
     const int64_t expires_at_us = tide_query_col_time(query);

@@ -10,6 +10,7 @@
 #include <stdio.h>
 #include <string.h>
 
+#include "base/buffer.h"
 #include "base/cleanup.h"
 #include "core/lease_clock.h"
 #include "store/statement.h"
@@ -33,8 +34,7 @@ static tide_status read_anchor(tide_tx *tx, anchor *out, tide_error *err)
     const tide_status status = tide_tx_one(&query, tx, TIDE_SQL_LEASE_CLOCK_GET, err, TIDE_NO_BIND);
     if (status != TIDE_OK)
         return status;
-    const tide_view boot_id = tide_query_col_text(query);
-    (void)snprintf(out->boot_id, sizeof out->boot_id, "%.*s", (int)boot_id.len, boot_id.ptr);
+    tide_view_copy(out->boot_id, sizeof out->boot_id, tide_query_col_text(query));
     out->offset_us = tide_query_col_i64(query);
     return TIDE_OK;
 }

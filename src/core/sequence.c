@@ -5,6 +5,7 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "base/buffer.h"
 #include "base/cleanup.h"
 #include "store/statement.h"
 #include "tidemark_sql.h"
@@ -134,8 +135,7 @@ static tide_status read_page(tide_tx *tx, void *arg, tide_error *err)
                               tide_bind_text("after", p->after), tide_bind_i64("limit", PAGE)));
     TIDE_EACH(tide_query_step(query, err)) {
         tide_sequence *row = &p->rows[p->count++];
-        const tide_view name = tide_query_col_text(query);
-        (void)snprintf(row->name, sizeof row->name, "%.*s", (int)name.len, name.ptr);
+        tide_view_copy(row->name, sizeof row->name, tide_query_col_text(query));
         row->last = tide_query_col_i64(query);
         row->last_at_us = tide_query_col_time(query);
     }

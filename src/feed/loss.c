@@ -4,6 +4,7 @@
 #include <stdio.h>
 #include <string.h>
 
+#include "base/buffer.h"
 #include "base/cleanup.h"
 #include "store/statement.h"
 #include "tidemark_sql.h"
@@ -31,8 +32,7 @@ tide_status tide_loss_next(tide_tx *tx, int64_t stream_id, int64_t after, tide_l
     out->first_seq = tide_query_col_i64(query);
     out->last_seq = tide_query_col_i64(query);
     out->reason = tide_loss_reason(tide_query_col_text(query));
-    const tide_view detail = tide_query_col_text(query);
-    (void)snprintf(out->detail, sizeof out->detail, "%.*s", (int)detail.len, detail.ptr);
+    tide_view_copy(out->detail, sizeof out->detail, tide_query_col_text(query));
     return TIDE_OK;
 }
 

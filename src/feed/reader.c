@@ -9,6 +9,7 @@
 
 #include <tidemark/lease.h>
 
+#include "base/buffer.h"
 #include "base/cleanup.h"
 #include "store/statement.h"
 #include "tidemark_sql.h"
@@ -200,8 +201,7 @@ static tide_status list_readers(tide_tx *tx, void *arg, tide_error *err)
     while (list->count < TIDE_FEED_READERS_MAX &&
            (status = tide_query_step(query, err)) == TIDE_OK) {
         tide_feed_reader *row = &list->rows[list->count++];
-        const tide_view name = tide_query_col_text(query);
-        (void)snprintf(row->name, sizeof row->name, "%.*s", (int)name.len, name.ptr);
+        tide_view_copy(row->name, sizeof row->name, tide_query_col_text(query));
         row->epoch = tide_query_col_i64(query);
         row->position = tide_query_col_i64(query);
         row->lease_token = tide_query_col_i64(query);

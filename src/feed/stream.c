@@ -4,15 +4,11 @@
 #include <stdio.h>
 #include <string.h>
 
+#include "base/buffer.h"
 #include "base/cleanup.h"
 #include "feed/walk.h"
 #include "store/statement.h"
 #include "tidemark_sql.h"
-
-static void copy_text(char *out, size_t size, tide_view text)
-{
-    (void)snprintf(out, size, "%.*s", (int)text.len, text.ptr);
-}
 
 static tide_digest128 to_digest(tide_view bytes)
 {
@@ -25,7 +21,7 @@ static tide_digest128 to_digest(tide_view bytes)
 static const tide_stream_type *find_type(tide_view kind)
 {
     char name[TIDE_FEED_NAME_MAX + 1];
-    copy_text(name, sizeof name, kind);
+    tide_view_copy(name, sizeof name, kind);
     const tide_stream_type *type = tide_stream_type_find(name);
     if (!type && strcmp(name, "opaque") == 0)
         type = tide_stream_type_of(TIDE_STREAM_OPAQUE);
@@ -41,7 +37,7 @@ static tide_status read_state(tide_stream_state *out, tide_query *query, tide_er
         return tide_fail(err, TIDE_E_NEWER,
                          "the stream %s is of a kind this program does not know: %.*s", out->name,
                          (int)kind.len, kind.ptr);
-    copy_text(out->sequence, sizeof out->sequence, tide_query_col_text(query));
+    tide_view_copy(out->sequence, sizeof out->sequence, tide_query_col_text(query));
     out->head_seq = tide_query_col_i64(query);
     out->floor_seq = tide_query_col_i64(query);
     out->floor_chain = to_digest(tide_query_col_blob(query));
@@ -71,7 +67,7 @@ tide_status tide_stream_find(tide_stream_state *out, tide_tx *tx, const char *na
         return tide_fail(err, TIDE_E_NOT_FOUND, "there is no stream '%.*s'", TIDE_FEED_NAME_MAX,
                          name);
     TIDE_TRY(status);
-    copy_text(out->name, sizeof out->name, tide_view_of(name));
+    tide_view_copy(out->name, sizeof out->name, tide_view_of(name));
     return read_state(out, query, err);
 }
 

@@ -4,6 +4,7 @@
 #include <stdio.h>
 #include <stdlib.h>
 
+#include "base/buffer.h"
 #include "base/cleanup.h"
 #include "journal/collect.h"
 #include "journal/page.h"
@@ -30,8 +31,7 @@ static tide_status find_one(delete_request *request, tide_tx *tx, tide_error *er
         return status < TIDE_OK ? status
                                 : tide_fail(err, TIDE_E_NOT_FOUND, "there is no checkpoint %s",
                                             request->id_or_number);
-    const tide_view task = tide_query_col_text(query);
-    (void)snprintf(request->task_id, sizeof request->task_id, "%.*s", (int)task.len, task.ptr);
+    tide_view_copy(request->task_id, sizeof request->task_id, tide_query_col_text(query));
     const int64_t number = tide_query_col_i64(query);
     return tide_removal_read(&request->candidates, tx, request->task_id, number - 1, number + 1, 0,
                              err);

@@ -5,6 +5,7 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "base/buffer.h"
 #include "base/cleanup.h"
 #include "journal/check.h"
 #include "journal/import_reader.h"
@@ -48,7 +49,7 @@ static tide_status end_row(row_page *page, tide_json *json, tide_error *err)
 
 static void note_last(row_page *page, tide_view id)
 {
-    (void)snprintf(page->last, sizeof page->last, "%.*s", (int)id.len, id.ptr);
+    tide_view_copy(page->last, sizeof page->last, id);
     page->count++;
 }
 

@@ -8,6 +8,7 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "base/buffer.h"
 #include "base/cleanup.h"
 #include "base/text/uuid.h"
 #include "journal/chain.h"
@@ -39,8 +40,7 @@ static tide_status find_parent(fork_request *request, tide_tx *tx, tide_error *e
         return tide_fail(err, TIDE_E_NOT_FOUND, "the task of checkpoint %s is gone",
                          request->id_or_number);
     TIDE_TRY(status);
-    const tide_view parent = tide_query_col_text(query);
-    (void)snprintf(request->parent, sizeof request->parent, "%.*s", (int)parent.len, parent.ptr);
+    tide_view_copy(request->parent, sizeof request->parent, tide_query_col_text(query));
     request->number = tide_query_col_i64(query);
     const tide_view title = tide_query_col_text(query);
     free(request->parent_title);

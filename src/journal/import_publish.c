@@ -8,6 +8,7 @@
  * Tasks are worked on by depth, because a fork's numbers and chain go on from its fork point. */
 #include <stdio.h>
 
+#include "base/buffer.h"
 #include "base/cleanup.h"
 #include "journal/chain.h"
 #include "journal/events.h"
@@ -274,9 +275,9 @@ static tide_status set_forks(const publication *p, tide_tx *tx, int64_t depth, t
         char task_id[TIDE_JOURNAL_ID_MAX + 1];
         char parent[TIDE_JOURNAL_ID_MAX + 1];
         tide_view text = tide_query_col_text(query);
-        (void)snprintf(task_id, sizeof task_id, "%.*s", (int)text.len, text.ptr);
+        tide_view_copy(task_id, sizeof task_id, text);
         text = tide_query_col_text(query);
-        (void)snprintf(parent, sizeof parent, "%.*s", (int)text.len, text.ptr);
+        tide_view_copy(parent, sizeof parent, text);
         if (tide_query_col_is_null(query))
             return tide_fail(err, TIDE_E_INVALID,
                              "task %s was forked from %s at a checkpoint that is neither in the "

@@ -9,6 +9,7 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "base/buffer.h"
 #include "base/cleanup.h"
 #include "journal/events.h"
 #include "journal/page.h"
@@ -73,8 +74,7 @@ static tide_status read_event(happening *out, tide_query *query, tide_error *err
     out->event.last_global = tide_query_col_i64(query);
     out->event.count = tide_query_col_i64(query);
     const bool has_task = !tide_query_col_is_null(query);
-    const tide_view task = tide_query_col_text(query);
-    (void)snprintf(out->task_id, sizeof out->task_id, "%.*s", (int)task.len, task.ptr);
+    tide_view_copy(out->task_id, sizeof out->task_id, tide_query_col_text(query));
     out->event.task_id = has_task ? out->task_id : NULL;
     out->event.at_us = tide_query_col_time(query);
     return TIDE_OK;

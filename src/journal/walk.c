@@ -4,6 +4,7 @@
 #include <stdio.h>
 #include <string.h>
 
+#include "base/buffer.h"
 #include "base/cleanup.h"
 #include "base/text/timefmt.h"
 #include "journal/check.h"
@@ -24,8 +25,7 @@ tide_status tide_lineage_read(tide_lineage *lineage, tide_tx *tx, const char *ta
             return tide_fail(err, TIDE_E_DAMAGED, "task %s: more than %d forks in a line", task_id,
                              TIDE_JOURNAL_DEPTH_MAX);
         tide_segment *segment = &lineage->segments[lineage->count++];
-        const tide_view id = tide_query_col_text(query);
-        (void)snprintf(segment->task_id, sizeof segment->task_id, "%.*s", (int)id.len, id.ptr);
+        tide_view_copy(segment->task_id, sizeof segment->task_id, tide_query_col_text(query));
         segment->low = tide_query_col_i64(query);
         segment->high = tide_query_col_i64(query);
     }

@@ -13,6 +13,7 @@
 #include <string.h>
 
 #include "base/backoff.h"
+#include "base/buffer.h"
 #include "base/cleanup.h"
 #include "base/text/utf8.h"
 #include "base/text/uuid.h"
@@ -106,10 +107,10 @@ static tide_status look_for_mark(tide_tx *tx, const lake_try *c, refusal *out, t
         return status;
     const tide_view mark = tide_query_col_text(query);
     out->is_conflict = true;
-    (void)snprintf(out->mark, sizeof out->mark, "%.*s", (int)mark.len, mark.ptr);
+    tide_view_copy(out->mark, sizeof out->mark, mark);
     out->snapshot = tide_query_col_i64(query);
     const tide_view author = tide_utf8_cut(tide_query_col_text(query), sizeof out->author - 1);
-    (void)snprintf(out->author, sizeof out->author, "%.*s", (int)author.len, author.ptr);
+    tide_view_copy(out->author, sizeof out->author, author);
     return TIDE_OK;
 }
 

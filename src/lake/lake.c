@@ -1,4 +1,5 @@
 /* lake.c - a metabase is made, opened, healed. */
+#include "base/buffer.h"
 #include "lake/known.h"
 #include "lake/lake_parts.h"
 
@@ -180,11 +181,6 @@ typedef struct behind {
 
 enum { COUNTER_MAX = 8 };
 
-static void copy_text(char *out, size_t size, tide_view text)
-{
-    (void)snprintf(out, size, "%.*s", (int)text.len, text.ptr);
-}
-
 static tide_status find_behind(tide_tx *tx, behind *list, int *count, tide_error *err)
 {
     *count = 0;
@@ -193,8 +189,8 @@ static tide_status find_behind(tide_tx *tx, behind *list, int *count, tide_error
     tide_status status = TIDE_OK;
     while ((status = tide_query_step(query, err)) == TIDE_OK && *count < COUNTER_MAX) {
         behind *found = &list[*count];
-        copy_text(found->name, sizeof found->name, tide_query_col_text(query));
-        copy_text(found->sequence, sizeof found->sequence, tide_query_col_text(query));
+        tide_view_copy(found->name, sizeof found->name, tide_query_col_text(query));
+        tide_view_copy(found->sequence, sizeof found->sequence, tide_query_col_text(query));
         const int64_t last = tide_query_col_i64(query);
         found->wanted = tide_query_col_i64(query);
         *count += last < found->wanted;

@@ -5,6 +5,7 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "base/buffer.h"
 #include "base/cleanup.h"
 #include "replica/node_parts.h"
 #include "replica/schemas.h"
@@ -425,7 +426,7 @@ static tide_status take_name(tide_foreign_tx *tx, const tide_table *table, tide_
             return status < TIDE_OK ? status : TIDE_OK;
         id = tide_foreign_col_i64(query);
         const tide_view name = tide_foreign_col_bytes(query);
-        (void)snprintf(holder, sizeof holder, "%.*s", (int)name.len, name.ptr);
+        tide_view_copy(holder, sizeof holder, name);
         if (tide_foreign_col_i64(query) != 0)
             return tide_fail(err, TIDE_E_CONFLICT,
                              "%s is a name of the table %s, before or on other nodes: events under "

@@ -8,6 +8,7 @@
 #include <sys/stat.h>
 #include <unistd.h>
 
+#include "base/buffer.h"
 #include "base/cleanup.h"
 #include "base/list.h"
 #include "base/text/json.h"
@@ -143,16 +144,11 @@ static void infos_done(infos *list)
     free(list->of);
 }
 
-static void copy_text(char *out, size_t size, tide_view text)
-{
-    (void)snprintf(out, size, "%.*s", (int)(text.len < size ? text.len : size - 1), text.ptr);
-}
-
 static tide_status read_info(tide_snapshot_info *out, tide_foreign_query *query, tide_error *err)
 {
-    copy_text(out->id, sizeof out->id, tide_foreign_col_bytes(query));
+    tide_view_copy(out->id, sizeof out->id, tide_foreign_col_bytes(query));
     out->created_us = tide_foreign_col_i64(query);
-    copy_text(out->path, sizeof out->path, tide_foreign_col_bytes(query));
+    tide_view_copy(out->path, sizeof out->path, tide_foreign_col_bytes(query));
     out->bytes = tide_foreign_col_i64(query);
     const tide_view digest = tide_foreign_col_bytes(query);
     if (digest.len == sizeof out->digest)

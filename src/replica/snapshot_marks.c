@@ -4,6 +4,7 @@
 #include <string.h>
 #include <strings.h>
 
+#include "base/buffer.h"
 #include "base/cleanup.h"
 #include "base/list.h"
 #include "replica/snapshot_run.h"
@@ -161,7 +162,7 @@ tide_status tide_restore_take_cursor(tide_restore_run *u, const tide_snapshot_cu
 {
     char name[TIDE_EVENT_TABLE_MAX + 1];
     tide_log_table *table = NULL;
-    (void)snprintf(name, sizeof name, "%.*s", (int)cursor->table.len, cursor->table.ptr);
+    tide_view_copy(name, sizeof name, cursor->table);
     TIDE_TRY(check_untracked(u, name, cursor, err));
     TIDE_TRY(take_origin(u, &cursor->origin, cursor->epoch, err));
     TIDE_TRY(tide_log_origin_table(&table, &u->origin, u->r.tx, name, err));

@@ -14,6 +14,7 @@
 #include <unistd.h>
 
 #include "base/cleanup.h"
+#include "base/file.h"
 
 /* ---- fork and exec, with a report about what went wrong in between ---- */
 
@@ -26,19 +27,12 @@ typedef struct plumbing {
     int report[2];
 } plumbing;
 
-static void close_fd(int *fd)
-{
-    if (*fd >= 0)
-        (void)close(*fd);
-    *fd = -1;
-}
-
 static void plumbing_done(plumbing *p)
 {
     for (int end = 0; end < 2; end++) {
-        close_fd(&p->in[end]);
-        close_fd(&p->out[end]);
-        close_fd(&p->report[end]);
+        tide_file_closep(&p->in[end]);
+        tide_file_closep(&p->out[end]);
+        tide_file_closep(&p->report[end]);
     }
 }
 
@@ -79,7 +73,7 @@ static tide_status open_plumbing(plumbing *p, const tide_child_spec *spec, tide_
         p->in[READ_END] = open("/dev/null", O_RDONLY | O_CLOEXEC);
         if (p->in[READ_END] < 0) {
             TIDE_TRY(open_pipe(p->in, err));
-            close_fd(&p->in[WRITE_END]);
+            tide_file_closep(&p->in[WRITE_END]);
         }
     }
     if (spec->is_captured) {
@@ -268,7 +262,7 @@ tide_status tide_child_start(const tide_child_spec *spec, tide_child_started *ou
     TIDE_TRY(fork_program(spec, &o, &pid, err));
     if (o.has_own_group)
         (void)setpgid(pid, pid); /* parent or child: from here on the group can be signalled */
-    close_fd(&p.report[WRITE_END]);
+    tide_file_closep(&p.report[WRITE_END]);
     const int failure = read_report(p.report[READ_END]);
     if (failure != 0) {
         wait_for(pid);
@@ -364,7 +358,7 @@ static void feed_stdin(tide_child *child)
             break; /* it closed its stdin */
         child->fed += (size_t)sent;
     }
-    close_fd(&child->at.in_fd);
+    tide_file_closep(&child->at.in_fd);
 }
 
 static void keep_output(tide_child *child, const char *bytes, size_t len)
@@ -383,7 +377,7 @@ static void hear_stdout(tide_child *child)
     if (got < 0 && (errno == EINTR || errno == EAGAIN))
         return;
     if (got <= 0) {
-        close_fd(&child->at.out_fd);
+        tide_file_closep(&child->at.out_fd);
         return;
     }
     keep_output(child, child->chunk, (size_t)got);
@@ -589,9 +583,9 @@ tide_status tide_child_run(const tide_child_spec *spec, tide_child_result *resul
     hear_rest(child);
     reap(child);
     release_sigpipe(&before);
-    close_fd(&child->at.in_fd);
-    close_fd(&child->at.out_fd);
-    close_fd(&child->pid_fd);
+    tide_file_closep(&child->at.in_fd);
+    tide_file_closep(&child->at.out_fd);
+    tide_file_closep(&child->pid_fd);
     return TIDE_OK;
 }
 

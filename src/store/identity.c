@@ -6,6 +6,7 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "base/buffer.h"
 #include "base/cleanup.h"
 #include "base/text/uuid.h"
 #include "store/engine.h"
@@ -16,11 +17,6 @@
 
 enum { EVIDENCE_SIZE = 320 };
 
-static void copy_view(char *out, size_t size, tide_view view)
-{
-    (void)snprintf(out, size, "%.*s", (int)view.len, view.ptr);
-}
-
 static tide_status get_metadata(tide_tx *tx, const char *key, char *out, size_t size,
                                 tide_error *err)
 {
@@ -28,7 +24,7 @@ static tide_status get_metadata(tide_tx *tx, const char *key, char *out, size_t 
     const tide_status status =
         tide_tx_one(&query, tx, TIDE_SQL_METADATA_GET, err, tide_bind_text("key", key));
     if (status == TIDE_OK)
-        copy_view(out, size, tide_query_col_text(query));
+        tide_view_copy(out, size, tide_query_col_text(query));
     return status;
 }
 
@@ -61,7 +57,7 @@ static tide_status copy_id(char out[TIDE_SESSION_ID_SIZE], tide_view text, const
     tide_uuid ignored;
     if (text.len != TIDE_SESSION_ID_SIZE - 1 || tide_uuid_parse(&ignored, text) != TIDE_OK)
         return tide_fail(err, TIDE_E_DAMAGED, "db_metadata: %s is not a UUID", key);
-    copy_view(out, TIDE_SESSION_ID_SIZE, text);
+    tide_view_copy(out, TIDE_SESSION_ID_SIZE, text);
     return TIDE_OK;
 }
 
@@ -506,10 +502,10 @@ static tide_status list_epochs(tide_tx *tx, void *arg, tide_error *err)
     TIDE_TRY(tide_query_begin(&query, tx, TIDE_SQL_EPOCH_LIST, err));
     TIDE_EACH(tide_query_step(query, err)) {
         tide_epoch epoch = {.epoch = tide_query_col_i64(query)};
-        copy_view(epoch.epoch_id, sizeof epoch.epoch_id, tide_query_col_text(query));
+        tide_view_copy(epoch.epoch_id, sizeof epoch.epoch_id, tide_query_col_text(query));
         epoch.started_at_us = tide_query_col_time(query);
-        copy_view(epoch.reason, sizeof epoch.reason, tide_query_col_text(query));
-        copy_view(epoch.evidence, sizeof epoch.evidence, tide_query_col_text(query));
+        tide_view_copy(epoch.reason, sizeof epoch.reason, tide_query_col_text(query));
+        tide_view_copy(epoch.evidence, sizeof epoch.evidence, tide_query_col_text(query));
         TIDE_TRY(request->fn(request->arg, &epoch, err));
     }
     return TIDE_OK;

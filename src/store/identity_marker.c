@@ -12,13 +12,8 @@
 #include <unistd.h>
 
 #include "base/cleanup.h"
+#include "base/file.h"
 #include "base/text/uuid.h"
-
-static void closep(const int *fd)
-{
-    if (*fd >= 0)
-        (void)close(*fd);
-}
 
 bool tide_identity_marker_state_directory(const char *given,
                                           char out[TIDE_IDENTITY_MARKER_PATH_SIZE])
@@ -150,7 +145,7 @@ void tide_identity_marker_write_at(const char *path, const char *session_id, int
     char new_path[TIDE_IDENTITY_MARKER_PATH_SIZE * 2];
     (void)snprintf(lock_path, sizeof lock_path, "%s.lock", path);
     (void)snprintf(new_path, sizeof new_path, "%s.new", path);
-    TIDE_CLEANUP(closep) int lock = open(lock_path, O_RDWR | O_CREAT | O_CLOEXEC, 0600);
+    TIDE_CLEANUP(tide_file_closep) int lock = open(lock_path, O_RDWR | O_CREAT | O_CLOEXEC, 0600);
     if (lock < 0 || flock(lock, LOCK_EX) != 0)
         return;
     int64_t current = 0;
@@ -166,7 +161,8 @@ void tide_identity_marker_write_at(const char *path, const char *session_id, int
     char text[128];
     const int len =
         snprintf(text, sizeof text, "%s %" PRId64 " %" PRId64 "\n", session_id, mark, epoch);
-    TIDE_CLEANUP(closep) int fd = open(new_path, O_WRONLY | O_CREAT | O_TRUNC | O_CLOEXEC, 0600);
+    TIDE_CLEANUP(tide_file_closep)
+    int fd = open(new_path, O_WRONLY | O_CREAT | O_TRUNC | O_CLOEXEC, 0600);
     if (fd >= 0 && write(fd, text, (size_t)len) == len)
         (void)rename(new_path, path);
 }
@@ -226,7 +222,7 @@ void tide_identity_marker_write_epoch(tide_store *store, const tide_identity *id
         return;
     (void)snprintf(lock_path, sizeof lock_path, "%s.lock", path);
     (void)snprintf(new_path, sizeof new_path, "%s.new", path);
-    TIDE_CLEANUP(closep) int lock = open(lock_path, O_RDWR | O_CREAT | O_CLOEXEC, 0600);
+    TIDE_CLEANUP(tide_file_closep) int lock = open(lock_path, O_RDWR | O_CREAT | O_CLOEXEC, 0600);
     if (lock < 0 || flock(lock, LOCK_EX) != 0)
         return;
     if (read_epoch(path, &current) == TIDE_OK && current.epoch >= identity->epoch)
@@ -235,7 +231,8 @@ void tide_identity_marker_write_epoch(tide_store *store, const tide_identity *id
     const int len =
         snprintf(text, sizeof text, "%s %" PRId64 " %" PRId64 " %s\n", identity->session_id,
                  identity->epoch, identity->epoch, identity->epoch_id);
-    TIDE_CLEANUP(closep) int fd = open(new_path, O_WRONLY | O_CREAT | O_TRUNC | O_CLOEXEC, 0600);
+    TIDE_CLEANUP(tide_file_closep)
+    int fd = open(new_path, O_WRONLY | O_CREAT | O_TRUNC | O_CLOEXEC, 0600);
     if (fd >= 0 && write(fd, text, (size_t)len) == len && fsync(fd) == 0)
         (void)rename(new_path, path);
 }

@@ -7,6 +7,7 @@
 #include <tidemark/lease.h>
 
 #include "base/backoff.h"
+#include "base/buffer.h"
 #include "base/cleanup.h"
 #include "base/digest.h"
 #include "base/text/json_canon.h"
@@ -353,7 +354,7 @@ void tide_item_wake_column(tide_tx *tx, tide_query *query)
     char text[TIDE_WORK_TYPE_MAX + 1];
     tide_item_wakes wakes = {.count = 0};
     if (type.len < sizeof text) {
-        (void)snprintf(text, sizeof text, "%.*s", (int)type.len, type.ptr);
+        tide_view_copy(text, sizeof text, type);
         tide_item_wake(&wakes, text);
     }
     tide_item_notify(&wakes, tx);

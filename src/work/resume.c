@@ -10,6 +10,7 @@
 
 #include <tidemark/lease.h>
 
+#include "base/buffer.h"
 #include "base/cleanup.h"
 #include "base/text/json_scan.h"
 #include "work/resume.h"
@@ -81,7 +82,7 @@ static bool read_integer(tide_view text, int64_t *out)
     char *end = NULL;
     if (text.len == 0 || text.len >= sizeof digits)
         return false;
-    (void)snprintf(digits, sizeof digits, "%.*s", (int)text.len, text.ptr);
+    tide_view_copy(digits, sizeof digits, text);
     errno = 0;
     *out = strtoll(digits, &end, 10);
     return errno == 0 && end == digits + text.len;

@@ -24,12 +24,6 @@ static tide_status fail_errno(const char *path, tide_error *err)
     return tide_fail(err, status, "%s: %s", path, strerror(code));
 }
 
-static void close_fd(const int *fd)
-{
-    if (*fd >= 0)
-        (void)close(*fd);
-}
-
 static tide_status make_directory(const char *path, tide_error *err)
 {
     char part[PATH_MAX];
@@ -73,7 +67,7 @@ static tide_status sync_directory(const char *path, int len, tide_error *err)
 {
     char directory[PATH_MAX];
     (void)snprintf(directory, sizeof directory, "%.*s", len, path);
-    TIDE_CLEANUP(close_fd) const int fd = open(directory, O_RDONLY | O_DIRECTORY | O_CLOEXEC);
+    TIDE_CLEANUP(tide_file_closep) int fd = open(directory, O_RDONLY | O_DIRECTORY | O_CLOEXEC);
     return fd >= 0 && fsync(fd) == 0 ? TIDE_OK : fail_errno(directory, err);
 }
 
@@ -84,7 +78,7 @@ static tide_status write_file(const char *path, tide_view text, bool is_replaced
     if (snprintf(partial, sizeof partial, "%.*s/.new-XXXXXX", directory_len, path) >=
         (int)sizeof partial)
         return tide_fail(err, TIDE_E_INVALID, "%s: too long a path", path);
-    TIDE_CLEANUP(close_fd) const int fd = mkostemp(partial, O_CLOEXEC); /* mode 0600 */
+    TIDE_CLEANUP(tide_file_closep) int fd = mkostemp(partial, O_CLOEXEC); /* mode 0600 */
     if (fd < 0)
         return fail_errno(partial, err);
     tide_status status = fill(fd, text, partial, err);

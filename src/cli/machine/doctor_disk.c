@@ -11,6 +11,7 @@
 #include <unistd.h>
 
 #include "base/cleanup.h"
+#include "base/file.h"
 #include "cli/machine/doctor.h"
 
 enum {
@@ -27,12 +28,6 @@ enum {
 #define MIB (INT64_C(1) << 20)
 #define SPACE_WARN (1024 * MIB)
 #define SPACE_BAD (64 * MIB)
-
-static void closep(const int *fd)
-{
-    if (*fd >= 0)
-        (void)close(*fd);
-}
 
 /* ---- file system ---- */
 
@@ -148,7 +143,7 @@ static int64_t measure_sync(tide_env *env, const char *directory)
     static const char block[SYNC_LEN] = "tidemark doctor";
     int64_t times[SYNC_ROUNDS];
     size_t count = 0;
-    TIDE_CLEANUP(closep) int fd = open_nameless(directory);
+    TIDE_CLEANUP(tide_file_closep) int fd = open_nameless(directory);
     if (fd < 0)
         return -errno;
     /* The first write makes the file longer; a log is mostly written over. */

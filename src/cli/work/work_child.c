@@ -11,6 +11,7 @@
 #include <unistd.h>
 
 #include "base/cleanup.h"
+#include "base/file.h"
 #include "base/text/json.h"
 #include "base/text/json_canon.h"
 #include "base/thread.h"
@@ -73,22 +74,15 @@ void tide_work_child_stop(void *arg, tide_job *job)
 
 /* ---- one run ---- */
 
-static void close_fd(int *fd)
-{
-    if (*fd >= 0)
-        (void)close(*fd);
-    *fd = -1;
-}
-
 static void end_run(tide_work_run *r)
 {
     leave(r->children, r->job);
     for (int i = 0; i < 2; i++) {
-        close_fd(&r->sockets[i]);
-        close_fd(&r->errors[i]);
+        tide_file_closep(&r->sockets[i]);
+        tide_file_closep(&r->errors[i]);
     }
-    close_fd(&r->stop_fd);
-    close_fd(&r->end_fd);
+    tide_file_closep(&r->stop_fd);
+    tide_file_closep(&r->end_fd);
     if (r->checkpoint_path[0])
         (void)unlink(r->checkpoint_path);
     free(r->env);
@@ -288,8 +282,8 @@ static tide_status run_with_messenger(tide_work_run *r, tide_error *err)
         return tide_fail(err, TIDE_E_INTERRUPTED, "stopped before it began");
     TIDE_TRY(tide_thread_start(&messenger, tide_work_messages_serve, &r->messages, err));
     const tide_status status = run_command(r, err);
-    close_fd(&r->sockets[1]);
-    close_fd(&r->errors[1]);
+    tide_file_closep(&r->sockets[1]);
+    tide_file_closep(&r->errors[1]);
     raise_flag(r->end_fd);
     (void)pthread_join(messenger, NULL);
     return status;

@@ -12,13 +12,8 @@
 #include <unistd.h>
 
 #include "base/cleanup.h"
+#include "base/file.h"
 #include "net/server/port_holder.h"
-
-static void close_fd(const int *fd)
-{
-    if (*fd >= 0)
-        (void)close(*fd);
-}
 
 /* The descriptor leaves the scope that would close it. */
 static int take_fd(int *fd)
@@ -107,7 +102,7 @@ static tide_status listen_tcp(int *out, const char *text, char bound[TIDE_ADDRES
     const int failed = getaddrinfo(host[0] ? host : NULL, port, &hints, &list);
     if (failed)
         return tide_fail(err, TIDE_E_INVALID, "address '%s': %s", text, gai_strerror(failed));
-    TIDE_CLEANUP(close_fd)
+    TIDE_CLEANUP(tide_file_closep)
     int fd = socket(list->ai_family, SOCK_STREAM | SOCK_NONBLOCK | SOCK_CLOEXEC, 0);
     const int yes = 1;
     struct sockaddr_storage name = {0};
@@ -124,7 +119,8 @@ static tide_status listen_tcp(int *out, const char *text, char bound[TIDE_ADDRES
 /* A socket file whose server is gone refuses connections. */
 static bool is_abandoned(const struct sockaddr_un *name)
 {
-    TIDE_CLEANUP(close_fd) int fd = socket(AF_UNIX, SOCK_STREAM | SOCK_NONBLOCK | SOCK_CLOEXEC, 0);
+    TIDE_CLEANUP(tide_file_closep)
+    int fd = socket(AF_UNIX, SOCK_STREAM | SOCK_NONBLOCK | SOCK_CLOEXEC, 0);
     struct stat info;
     return fd >= 0 && lstat(name->sun_path, &info) == 0 && S_ISSOCK(info.st_mode) &&
            connect(fd, (const struct sockaddr *)name, sizeof *name) != 0 && errno == ECONNREFUSED;
@@ -140,7 +136,8 @@ static tide_status listen_unix(int *out, const char *text, char bound[TIDE_ADDRE
         return tide_fail(err, TIDE_E_INVALID, "address '%s': a path of 1..%zu bytes", text,
                          sizeof name.sun_path - 1);
     memcpy(name.sun_path, path, strlen(path) + 1);
-    TIDE_CLEANUP(close_fd) int fd = socket(AF_UNIX, SOCK_STREAM | SOCK_NONBLOCK | SOCK_CLOEXEC, 0);
+    TIDE_CLEANUP(tide_file_closep)
+    int fd = socket(AF_UNIX, SOCK_STREAM | SOCK_NONBLOCK | SOCK_CLOEXEC, 0);
     if (fd < 0)
         return fail_listen(text, err);
     if (is_abandoned(&name))

@@ -8,7 +8,9 @@
 #include <sys/stat.h>
 #include <unistd.h>
 
+#include "base/buffer.h"
 #include "base/cleanup.h"
+#include "base/file.h"
 #include "store/sqlite/sqlite_engine.h"
 #include "store/sqlite/sqlite_file.h"
 #include "tidemark_sql.h"
@@ -80,8 +82,7 @@ static tide_status look_for_damage(tide_tx *tx, void *arg, tide_error *err)
     tide_status status = TIDE_OK;
     while ((status = tide_query_step(query, err)) == TIDE_OK) {
         char text[512];
-        const tide_view found = tide_query_col_text(query);
-        (void)snprintf(text, sizeof text, "%.*s", (int)found.len, found.ptr);
+        tide_view_copy(text, sizeof text, tide_query_col_text(query));
         if (strcmp(text, "ok") == 0)
             continue;
         request->count++;
@@ -180,15 +181,9 @@ tide_status tide_sqlite_check(tide_store *store, tide_store_finding_fn *fn, void
 
 /* ---- backup ---- */
 
-static void closep(const int *fd)
-{
-    if (*fd >= 0)
-        (void)close(*fd);
-}
-
 static tide_status sync_path(const char *path, int flags, tide_error *err)
 {
-    TIDE_CLEANUP(closep) int fd = open(path, flags | O_CLOEXEC);
+    TIDE_CLEANUP(tide_file_closep) int fd = open(path, flags | O_CLOEXEC);
     if (fd < 0 || fsync(fd) != 0)
         return tide_fail(err, TIDE_E_IO, "cannot sync %s: %s", path, strerror(errno));
     return TIDE_OK;
@@ -227,7 +222,7 @@ static tide_status make_private(const char *path, const char *like, tide_error *
     struct stat info;
     if (stat(like, &info) != 0)
         return tide_fail(err, TIDE_E_IO, "cannot look at %s: %s", like, strerror(errno));
-    TIDE_CLEANUP(closep) int fd = open(path, O_RDWR | O_CREAT | O_EXCL | O_CLOEXEC, 0600);
+    TIDE_CLEANUP(tide_file_closep) int fd = open(path, O_RDWR | O_CREAT | O_EXCL | O_CLOEXEC, 0600);
     if (fd < 0 || fchmod(fd, info.st_mode & 0777) != 0)
         return tide_fail(err, TIDE_E_IO, "cannot make %s: %s", path, strerror(errno));
     return TIDE_OK;

@@ -13,6 +13,7 @@
 #include <unistd.h>
 
 #include "base/cleanup.h"
+#include "base/file.h"
 #include "store/sqlite/sqlite_locks.h"
 
 enum {
@@ -28,12 +29,6 @@ enum {
     DOOR_SPIN_US = 100,
     DOOR_SPIN_MAX_US = 500,
 };
-
-static void closep(const int *fd)
-{
-    if (*fd >= 0)
-        (void)close(*fd);
-}
 
 static tide_status fail_errno(tide_error *err, int number, const char *what, const char *path)
 {
@@ -197,7 +192,7 @@ static bool is_creation_undone(const char *path, const unsigned char *header, in
             return false;
     if (snprintf(journal, sizeof journal, "%s-journal", path) >= (int)sizeof journal)
         return false;
-    TIDE_CLEANUP(closep) int fd = open(journal, O_RDONLY | O_CLOEXEC);
+    TIDE_CLEANUP(tide_file_closep) int fd = open(journal, O_RDONLY | O_CLOEXEC);
     if (fd < 0 || pread(fd, start, sizeof start, 0) != (ssize_t)sizeof start)
         return false;
     static const unsigned char none[4] = {0};
@@ -342,7 +337,7 @@ tide_status tide_sqlite_door_open(tide_sqlite_door *door, const char *path, tide
 
 void tide_sqlite_door_close(tide_sqlite_door *door)
 {
-    closep(&door->fd);
+    tide_file_closep(&door->fd);
     door->fd = -1;
 }
 
