@@ -94,7 +94,8 @@ def this_older(g):
     item = Item(w, lease_ms=1000)
     item.establish()
     w.begin_fault(item.id, known=item.known)
-    g.wait(lambda: int(w.must_call(WORK + "Sweep")["requeued"]), 10, "the lease runs out")
+    g.wait(lambda: w.must_call(WORK + "GetItem", {"work_item_id": item.id})["status"] == "pending",
+           10, "the lease runs out, and serve requeues the item")
     item.lease_ms = 600_000
     newer = item.claim("w2")
     answer = item.contact()
