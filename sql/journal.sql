@@ -330,11 +330,10 @@ SELECT checkpoint_id FROM checkpoints WHERE global_sequence = :global_sequence F
 
 -- statement: journal_epoch_common
 -- How much of a position of an epoch still exists: the smallest head of all later epochs. An epoch
--- that this store does not have began behind the newest older one that it has, so what that one
--- began with is common.
+-- that this store does not have may have branched off anywhere (an old backup begins an epoch above
+-- all that the host knows), so the heads of all epochs count, and the first began with nothing.
 SELECT min(h.journal_head), min(h.journal_event) FROM epoch_heads h
-WHERE h.epoch > coalesce((SELECT e.epoch FROM epochs e WHERE e.epoch_id = :epoch_id),
-                         (SELECT max(e.epoch) - 1 FROM epochs e WHERE e.epoch < :epoch), 0);
+WHERE h.epoch > coalesce((SELECT e.epoch FROM epochs e WHERE e.epoch_id = :epoch_id), 0);
 
 -- statement: journal_epoch_known
 SELECT count(*) FROM epochs WHERE epoch_id = :epoch_id;

@@ -103,11 +103,12 @@ static tide_status check_known(const tide_identity *seen, const tide_identity *n
     if (tide_query_col_i64(query) > 0 || (seen->epoch > 0 && seen->epoch < now->epoch))
         return TIDE_OK;
     return tide_fail(err, TIDE_E_MISMATCH,
-                     "the position is of epoch %" PRId64
-                     " (%s), which this store does not have; it "
-                     "is at epoch %" PRId64 " (%s). It may be an older copy or a primary that "
-                     "returned: use the newer store, or run tidemark store new-epoch",
-                     seen->epoch, seen->epoch_id, now->epoch, now->epoch_id);
+                     "the position is of epoch %s, which this store does not have; it is at epoch "
+                     "%" PRId64
+                     " (%s). It may be an older copy, a primary that returned or another "
+                     "store: use the newer one, or run tidemark store new-epoch and read again "
+                     "without the position",
+                     seen->epoch_id, now->epoch, now->epoch_id);
 }
 
 /* Moves step->from to the last numbers that its epoch and the store's have in common. */
@@ -125,8 +126,7 @@ static tide_status check_epoch(tail_step *step, tide_tx *tx, tide_error *err)
         TIDE_TRY(check_known(seen, &now, tx, err));
         TIDE_CLEANUP(tide_query_endp) tide_query *query = NULL;
         TIDE_TRY(tide_tx_one(&query, tx, TIDE_SQL_JOURNAL_EPOCH_COMMON, err,
-                             tide_bind_text("epoch_id", seen->epoch_id),
-                             tide_bind_i64("epoch", seen->epoch)));
+                             tide_bind_text("epoch_id", seen->epoch_id)));
         const int64_t head = tide_query_col_i64(query);
         const int64_t event = tide_query_col_i64(query);
         if (head < step->from.global_sequence)

@@ -168,11 +168,31 @@ static void positions_of_other_histories_are_refused(void **state)
     assert_status(TIDE_E_MISMATCH,
                   tide_journal_tail(t->store, &foreign, 10, false, follow, &f, &t->err));
     assert_int_equal(0, f.count);
-    /* An operator has left that epoch behind: what its predecessor began with is common. */
+    /* An operator has left that epoch behind. */
     assert_ok(tide_identity_raise_above(t->store, newer.identity.epoch, "operator", "test", NULL,
                                         &t->err));
     follow_all(t->store, &newer, &f);
     check_numbers(&f, (const int64_t[]){-1 - 0, 1, 2}, 3);
+}
+
+/* A restored backup may be older than every epoch of the store but the first, and begins an epoch above all of them.
+ * The number of an epoch that the store lacks says nothing about where it branched off: nothing is common. */
+static void nothing_is_common_with_an_epoch_that_the_store_lacks(void **state)
+{
+    store_test *t = *state;
+    make_task(t, "a");
+    append_some(t, t->store, 2);
+    assert_ok(tide_identity_raise(t->store, "restored", "test", NULL, &t->err));
+    append_some(t, t->store, 1);
+    tide_journal_position lost = {.global_sequence = 3};
+    assert_ok(tide_identity_raise(t->store, "restored", "test", &lost.identity, &t->err));
+    lost.identity.epoch += 1; /* a branch that began at number 1 */
+    memset(lost.identity.epoch_id, 'a', 8);
+    assert_ok(tide_identity_raise_above(t->store, lost.identity.epoch, "restored", "test", NULL,
+                                        &t->err));
+    followed f;
+    follow_all(t->store, &lost, &f);
+    check_numbers(&f, (const int64_t[]){-1 - 0, 1, 2, 3}, 4);
 }
 
 /* The file of a follower's store is restored from a backup and written again. */
@@ -207,6 +227,7 @@ TEST_FILE()
         STORE_CASE(a_position_before_the_cut_stays),
         STORE_CASE(a_change_is_handed_out_until_it_is_taken),
         STORE_CASE(positions_of_other_histories_are_refused),
+        STORE_CASE(nothing_is_common_with_an_epoch_that_the_store_lacks),
         STORE_CASE_SQLITE(a_follower_of_a_restored_file_continues_behind_the_cut),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
