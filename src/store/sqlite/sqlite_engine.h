@@ -8,6 +8,7 @@
 
 typedef struct tide_sqlite_engine {
     char *path;
+    tide_sqlite_place place;    /* the file when it was opened; readers do not look at its log */
     tide_sqlite_writer *writer; /* NULL: opened as is */
     pthread_mutex_t lock;       /* of the readers */
     pthread_cond_t has_reader;

@@ -103,7 +103,10 @@ static tide_status sqlite_open(tide_store *store, const char *target, tide_error
     if (!engine->path)
         return tide_fail(err, TIDE_E_INVALID, "cannot find out where %s is: %s", target,
                          strerror(errno));
-    return is_as_is ? TIDE_OK : open_writer(store, engine, err);
+    if (!is_as_is)
+        TIDE_TRY(open_writer(store, engine, err));
+    engine->place.file = tide_sqlite_place_of(engine->path).file;
+    return TIDE_OK;
 }
 
 static void sqlite_close(tide_store *store)
@@ -198,6 +201,12 @@ static tide_status sqlite_read(tide_store *store, tide_tx_fn *fn, void *arg, boo
                                tide_error *err)
 {
     (void)is_local; /* visible means synced here */
+    const tide_sqlite_engine *engine = store->engine;
+    /* A reader of a file that was replaced would follow a history that has ended, without noticing. */
+    if (tide_sqlite_place_is_left(&engine->place, engine->path))
+        return tide_fail(err, TIDE_E_DAMAGED,
+                         "%s was moved, replaced or deleted while open; open it again",
+                         store->name);
     tide_sqlite_connection *reader = NULL;
     TIDE_TRY(tide_sqlite_take_reader(&reader, store, err));
     assert(reader);

@@ -147,6 +147,26 @@ static void writes_to_a_file_replaced_before_the_first_write_are_refused(void **
         assert_status(TIDE_E_DAMAGED, tide_sequence_next(idle, "orders", 1, &range, NULL, &t->err));
 }
 
+/* A follower must not wait for ever on a file that has no name any more. */
+static void reads_of_a_file_that_was_replaced_are_refused(void **state)
+{
+    store_test *t = *state;
+    tide_sequence_range range;
+    tide_sequence found;
+    char away[TEMPDIR_PATH_MAX];
+    tempdir_join(&t->dir, "away.db", away);
+    assert_ok(tide_sequence_next(t->store, "orders", 1, &range, NULL, &t->err));
+    tide_store *reader = store_test_open_with(t, (tide_store_options){.mode = TIDE_STORE_AS_IS});
+    assert_ok(tide_sequence_show(reader, "orders", &found, &t->err));
+    assert_int_equal(0, rename(t->url, away));
+    assert_status(TIDE_E_DAMAGED, tide_sequence_show(reader, "orders", &found, &t->err));
+    assert_status(TIDE_E_DAMAGED, tide_sequence_show(t->store, "orders", &found, &t->err));
+    copy_file(away, t->url);
+    assert_status(TIDE_E_DAMAGED, tide_sequence_show(reader, "orders", &found, &t->err));
+    assert_int_equal(0, rename(away, t->url));
+    assert_ok(tide_sequence_show(reader, "orders", &found, &t->err));
+}
+
 static void writes_beside_a_deleted_log_are_refused(void **state)
 {
     store_test *t = *state;
@@ -412,6 +432,7 @@ TEST_FILE()
         STORE_CASE_SQLITE(a_symbolic_link_leads_to_the_same_store),
         STORE_CASE_SQLITE(writes_to_a_file_that_was_moved_away_are_refused),
         STORE_CASE_SQLITE(writes_to_a_file_replaced_before_the_first_write_are_refused),
+        STORE_CASE_SQLITE(reads_of_a_file_that_was_replaced_are_refused),
         STORE_CASE_SQLITE(writes_beside_a_deleted_log_are_refused),
         STORE_CASE_SQLITE(names_that_are_no_files_are_refused),
         STORE_CASE_SQLITE(odd_names_are_taken_literally),
