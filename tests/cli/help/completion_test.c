@@ -85,7 +85,7 @@ static void fish_completes_the_same(void **state)
         "echo \"= $line\"; complete -C \"tidemark $line\"; end");
     assert_contains(out, "= sequ\nsequence\tDurable numbers");
     assert_contains(out, "= colony agent \nadd\tpoll this agent");
-    assert_contains(out, "= token create x --ro\n--role\twhat its holder may do\n");
+    assert_contains(out, "= token create x --ro\n--role\trole of the token\n");
     assert_contains(out, "= token create x --role \nadmin\nread\nwrite\n");
     assert_contains(out, "= token create x --role=w\n--role=write\n");
     assert_contains(out, "E_LEASE_LOST\tlease lost\n");
@@ -108,7 +108,7 @@ static void zsh_completes_the_same(void **state)
         "t tidemark store backup ''");
     assert_contains(out, "sequence:Durable numbers");
     assert_contains(out, "tidemark colony agent : command add:poll this agent");
-    assert_contains(out, "--role:what its holder may do");
+    assert_contains(out, "--role:role of the token");
     assert_contains(out, "tidemark token create x --role : value read: write: admin:");
     assert_contains(out, "tidemark token create x --role=w: value read: write: admin:");
     assert_contains(out, "tidemark store backup : files");
