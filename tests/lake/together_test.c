@@ -30,22 +30,24 @@ static bool wait_for(sem_t *signal)
     return fair_wait_sem(signal, fair_clock_ms() + 20000);
 }
 
-tide_status __real_tide_pg_flush(tide_pg_flusher *flusher, uint64_t generation, tide_error *err);
-tide_status __wrap_tide_pg_flush(tide_pg_flusher *flusher, uint64_t generation, tide_error *err);
+/* By typeof, so that another signature does not compile. */
+__typeof__(tide_pg_flush) __real_tide_pg_flush;
+__typeof__(tide_pg_flush) __wrap_tide_pg_flush;
 
-tide_status __wrap_tide_pg_flush(tide_pg_flusher *flusher, uint64_t generation, tide_error *err)
+tide_status __wrap_tide_pg_flush(tide_pg_flusher *flusher, uint64_t generation, int64_t until_us,
+                                 bool *is_standby_away, tide_error *err)
 {
     if (!atomic_exchange(&will_hold, false))
-        return __real_tide_pg_flush(flusher, generation, err);
+        return __real_tide_pg_flush(flusher, generation, until_us, is_standby_away, err);
     (void)sem_post(&held);
     (void)wait_for(&let_go);
     cannot_flush = will_fail;
     return will_fail ? tide_fail(err, TIDE_E_UNAVAILABLE, "the server is gone")
-                     : __real_tide_pg_flush(flusher, generation, err);
+                     : __real_tide_pg_flush(flusher, generation, until_us, is_standby_away, err);
 }
 
-tide_status __real_tide_pg_flush_on(tide_pg_connection *connection, tide_error *err);
-tide_status __wrap_tide_pg_flush_on(tide_pg_connection *connection, tide_error *err);
+__typeof__(tide_pg_flush_on) __real_tide_pg_flush_on;
+__typeof__(tide_pg_flush_on) __wrap_tide_pg_flush_on;
 
 tide_status __wrap_tide_pg_flush_on(tide_pg_connection *connection, tide_error *err)
 {
