@@ -19,12 +19,13 @@ import time
 import grpc
 
 PROTO = os.environ.get("TIDEMARK_PROTO", os.path.join(os.path.dirname(__file__), "../../proto"))
+PROTOC = os.path.join(os.path.dirname(__file__), "../../tools/protoc")  # what Debian's protoc lacks beside it
 CODE = grpc.StatusCode
 
 
 def compile_messages(*names):
     with tempfile.TemporaryDirectory() as directory:
-        subprocess.run(["protoc", "-I", PROTO, "--python_out", directory, *names], check=True)
+        subprocess.run(["protoc", "-I", PROTO, "-I", PROTOC, "--python_out", directory, *names], check=True)
         sys.path.insert(0, directory)
         return [importlib.import_module(name.removesuffix(".proto").replace("/", ".") + "_pb2") for name in names]
 

@@ -5,6 +5,7 @@
 import assert from 'node:assert/strict';
 import { execFile } from 'node:child_process';
 import { readFileSync, readdirSync } from 'node:fs';
+import { fileURLToPath } from 'node:url';
 import path from 'node:path';
 import { promisify } from 'node:util';
 
@@ -13,7 +14,7 @@ import { tidemark } from '../clients/deps.mjs';
 import { Up, until } from '../web/up.mjs';
 
 const run = promisify(execFile);
-const root = process.env.TIDEMARK_SOURCE_DIR ?? path.resolve(import.meta.dirname, '../..');
+const root = process.env.TIDEMARK_SOURCE_DIR ?? fileURLToPath(new URL('../..', import.meta.url));
 const up = await Up.start();
 const store = path.join(up.data, 'colony.db');
 
