@@ -48,7 +48,7 @@ def files_of_the_build():
     """Files by which the configured build found what it uses, without those that only tests use."""
     log = meson_log()
     files = set()
-    tests_only = {"cmocka", "node", "python3-grpcio", "sqlite3"}
+    tests_only = {"cmocka", "jansson", "node", "python3-grpcio", "sqlite3"}
     for dependency in json.loads(run("meson", "introspect", "--dependencies", BUILD)):
         name = dependency["name"]
         if name in tests_only:
