@@ -10,8 +10,8 @@
 #include <tidemark/cursor.h>
 
 #include "base/buffer.h"
+#include "base/bytes/crc32c.h"
 #include "base/cleanup.h"
-#include "base/crc32c.h"
 
 enum { HOLE_MAX = 64, BYTES_MAX = 1 << 20 };
 

@@ -1,7 +1,7 @@
 /* digest.h - names for bytes: what was seen, in what order, unchanged.
  *
  * Three strengths:
- *   CRC32C    (crc32c.h) 4 bytes; finds accidents in one block.
+ *   CRC32C    (bytes/crc32c.h) 4 bytes; finds accidents in one block.
  *   XXH3-128  16 bytes; tells contents and histories apart at memory speed; no defence.
  *   SHA-256   32 bytes; holds against people: exports, snapshots, tokens.
  *
@@ -21,7 +21,7 @@
 #include <tidemark/export.h>
 #include <tidemark/view.h>
 
-#include "base/crc32c.h"
+#include "base/bytes/crc32c.h"
 
 enum {
     TIDE_DIGEST128_LEN = 16,

@@ -2,7 +2,7 @@
 #ifndef TIDE_COLONY_REPLY_FIELD_H
 #define TIDE_COLONY_REPLY_FIELD_H
 
-#include "base/protobuf_fields.h"
+#include "base/bytes/protobuf_fields.h"
 #include "colony/ask.h"
 
 /* TIDE_NONE: the end. TIDE_E_DAMAGED: no field stands there. */

@@ -6,7 +6,7 @@
 #include <string.h>
 
 #include "base/buffer.h"
-#include "base/crc32c.h"
+#include "base/bytes/crc32c.h"
 #include "base/list.h"
 
 enum {

@@ -4,7 +4,7 @@
 #include <assert.h>
 #include <string.h>
 
-#include "base/protobuf_fields.h"
+#include "base/bytes/protobuf_fields.h"
 #include "base/text/utf8.h"
 
 static tide_status next_field(tide_reader *reader, tide_wire_field *out)

@@ -2,7 +2,7 @@
 
 #include <string.h>
 
-#include "base/protobuf_fields.h"
+#include "base/bytes/protobuf_fields.h"
 
 static tide_reader reader_to(const tide_otlp_reader *reader, size_t end)
 {

@@ -4,8 +4,8 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "base/bytes/crc32c.h"
 #include "base/cleanup.h"
-#include "base/crc32c.h"
 #include "base/digest.h"
 #include "base/text/utf8.h"
 #include "base/text/uuid.h"

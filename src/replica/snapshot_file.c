@@ -6,8 +6,8 @@
 #include <unistd.h>
 #include <zstd.h>
 
+#include "base/bytes/crc32c.h"
 #include "base/cleanup.h"
-#include "base/crc32c.h"
 
 enum { ZSTD_LEVEL = 3, CRC_AT = 60, PACKED_MAX = TIDE_SNAPSHOT_CHUNK_MAX + (64 << 10) };
 

@@ -5,8 +5,8 @@
 #include <string.h>
 
 #include "base/buffer.h"
+#include "base/bytes/crc32c.h"
 #include "base/cleanup.h"
-#include "base/crc32c.h"
 #include "support/alloc_fault.h"
 #include "support/check.h"
 #include "support/prng.h"

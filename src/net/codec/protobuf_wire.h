@@ -1,4 +1,4 @@
-/* protobuf_wire.h - fields of protobuf messages, appended one by one. base/protobuf_fields.h reads them.
+/* protobuf_wire.h - fields of protobuf messages, appended one by one. base/bytes/protobuf_fields.h reads them.
  *
  * The writers append one field each and return the buffer's status.
  *
@@ -15,7 +15,7 @@
 #include <tidemark/view.h>
 
 #include "base/buffer.h"
-#include "base/protobuf_fields.h"
+#include "base/bytes/protobuf_fields.h"
 
 /* The type in which a value of a protobuf type is written, one by one (not packed). */
 tide_wire_type tide_wire_type_of(ProtobufCType type);

@@ -1,4 +1,4 @@
-#include "base/crc32c.h"
+#include "base/bytes/crc32c.h"
 
 #include <assert.h>
 #include <pthread.h>

@@ -1,4 +1,4 @@
-#include "base/protobuf_fields.h"
+#include "base/bytes/protobuf_fields.h"
 
 enum { SHORT_VARINT_LEN_MAX = 5 }; /* of tags and lengths: 32 bits */
 
