@@ -60,6 +60,17 @@ static tide_status block_signals(tide_lifecycle *lifecycle, tide_error *err)
                                     : TIDE_OK;
 }
 
+/* A bare chroot. What is read there is left out where it is shown, so it is reported once here. */
+static void warn_without_proc(tide_log *log)
+{
+    if (log && access("/proc/self/stat", R_OK) != 0)
+        tide_log_write(log, TIDE_LOG_WARN, "/proc is not mounted",
+                       TIDE_F("missing", "metrics of the machine, memory and descriptors of this "
+                                         "process, the boot id by which leases end when the "
+                                         "machine restarts"),
+                       TIDE_F_END);
+}
+
 tide_status tide_lifecycle_open(tide_lifecycle **out, const tide_lifecycle_options *options,
                                 tide_error *err)
 {
@@ -77,6 +88,7 @@ tide_status tide_lifecycle_open(tide_lifecycle **out, const tide_lifecycle_optio
     lifecycle->notify.fd = -1;
     TIDE_TRY(tide_notify_init(&lifecycle->notify, err));
     TIDE_TRY(block_signals(lifecycle, err));
+    warn_without_proc(lifecycle->log);
     *out = TIDE_TAKE(lifecycle);
     return TIDE_OK;
 }

@@ -7,16 +7,17 @@
 
 #include "runtime/metrics_internal.h"
 
-static int64_t count_descriptors(void)
+/* What cannot be read stays unset, and is not shown. */
+static void look_at_descriptors(tide_metrics *metrics)
 {
     DIR *list = opendir("/proc/self/fd");
     if (!list)
-        return 0;
+        return;
     int64_t count = -1; /* the list itself */
     for (const struct dirent *entry = readdir(list); entry; entry = readdir(list))
         count += entry->d_name[0] != '.';
     (void)closedir(list);
-    return count;
+    tide_metrics_set(metrics, TIDE_METRIC_OPEN_FDS, count);
 }
 
 static void look_at_memory(tide_metrics *metrics)
@@ -42,7 +43,7 @@ void tide_metrics_look_at_process(tide_metrics *metrics)
     struct rusage used;
     struct rlimit descriptors;
     look_at_memory(metrics);
-    tide_metrics_set(metrics, TIDE_METRIC_OPEN_FDS, count_descriptors());
+    look_at_descriptors(metrics);
     if (getrlimit(RLIMIT_NOFILE, &descriptors) == 0)
         tide_metrics_set(metrics, TIDE_METRIC_MAX_FDS, (int64_t)descriptors.rlim_cur);
     if (getrusage(RUSAGE_SELF, &used) == 0)

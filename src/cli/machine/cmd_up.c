@@ -4,12 +4,14 @@
 #include "cli/frame/listener_options.h"
 #include "demo/demo.h"
 
+#include <limits.h>
 #include <stdlib.h>
 #include <string.h>
 
 #include <unistd.h>
 
 #include "base/cleanup.h"
+#include "base/program_path.h"
 
 static void close_demo(tide_demo **demo)
 {
@@ -23,12 +25,12 @@ static void close_claim(int *claim)
 }
 
 /* This program, for the processes that the demonstration starts. */
-static tide_status find_program(char out[4096], tide_error *err)
+static tide_status find_program(char out[PATH_MAX], tide_error *err)
 {
-    const ssize_t len = readlink("/proc/self/exe", out, 4095);
-    if (len <= 0)
-        return tide_fail(err, TIDE_E_IO, "this program's own path cannot be read");
-    out[len] = '\0';
+    if (!tide_program_command(out))
+        return tide_fail_advised(err, TIDE_E_IO,
+                                 "cannot determine this program's own path; start it by its "
+                                 "absolute path, or mount /proc");
     return TIDE_OK;
 }
 
@@ -47,7 +49,7 @@ static bool is_on_path(const char *program)
 }
 
 /* As somebody in this directory would call it: `tidemark`, `build/tidemark`, or the whole path. */
-static const char *name_program(char buffer[4096])
+static const char *name_program(char buffer[PATH_MAX])
 {
     char here[4096];
     tide_error err = {0};
@@ -59,13 +61,13 @@ static const char *name_program(char buffer[4096])
 }
 
 /* A path as a shell reads it back. */
-enum { PATH_SIZE = 4096, WORD_SIZE = 4 * PATH_SIZE + 3 };
+enum { WORD_SIZE = 4 * PATH_MAX + 3 };
 
 static const char *quote(char out[WORD_SIZE], const char *path)
 {
     static const char plain[] = "abcdefghijklmnopqrstuvwxyzABCDEFGHIJKLMNOPQRSTUVWXYZ0123456789"
                                 "_./:@%+=,-";
-    if (!path[strspn(path, plain)] || strlen(path) >= PATH_SIZE)
+    if (!path[strspn(path, plain)] || strlen(path) >= PATH_MAX)
         return path;
     char *at = out;
     *at++ = '\'';
@@ -78,7 +80,7 @@ static const char *quote(char out[WORD_SIZE], const char *path)
 /* For people: what they can look at and try. tls_cert NULL: no TLS. */
 static void tell_newcomer(const char *address, const char *tls_cert)
 {
-    char buffer[PATH_SIZE];
+    char buffer[PATH_MAX];
     char program_word[WORD_SIZE];
     char file_word[WORD_SIZE];
     const char *program = quote(program_word, name_program(buffer));
@@ -164,7 +166,7 @@ static tide_status run(tide_cli *cli, tide_error *err)
     replica_name names[TIDE_UP_REPLICAS_MAX];
     TIDE_TRY(read_replicas(cli, names, &options.replicas, err));
     tide_cli_keep_signals_back();
-    char program[4096];
+    char program[PATH_MAX];
     TIDE_CLEANUP(close_claim) int claim = -1; /* until all that is kept there is closed */
     TIDE_TRY(tide_dir_lock(&claim, options.data_dir, err));
     TIDE_CLEANUP(close_demo) tide_demo *demo = NULL;

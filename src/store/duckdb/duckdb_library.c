@@ -7,6 +7,8 @@
 #include <string.h>
 #include <unistd.h>
 
+#include "base/program_path.h"
+
 /* One library per process: two of them would each believe to be alone with a file. */
 static pthread_mutex_t load_lock = PTHREAD_MUTEX_INITIALIZER;
 static tide_duckdb_api loaded_api;
@@ -57,10 +59,8 @@ static tide_status load_from(const char *path, tide_error *err)
 static bool is_beside(char out[PATH_MAX], const char *place)
 {
     char program[PATH_MAX];
-    const ssize_t len = readlink("/proc/self/exe", program, sizeof program - 1);
-    if (len <= 0)
+    if (!tide_program_command(program))
         return false;
-    program[len] = '\0';
     char *slash = strrchr(program, '/');
     if (!slash)
         return false;
