@@ -11,10 +11,13 @@
 
 enum { PATH_SIZE = 4096 };
 
-static tide_status fail(const char *path, const char *what, tide_error *err)
+static tide_status fail(const char *what, const char *path, tide_error *err)
 {
-    return tide_fail(err, errno == EACCES ? TIDE_E_DENIED : TIDE_E_IO, "%s cannot be %s: %s", path,
-                     what, strerror(errno));
+    return tide_fail_advised(
+        err, errno == EACCES ? TIDE_E_DENIED : TIDE_E_IO,
+        "cannot %s %s: %s; correct that, or choose another directory with --data or "
+        "TIDEMARK_DATA",
+        what, path, strerror(errno));
 }
 
 /* The words name who holds it: the holder has written its number there. */
@@ -35,7 +38,7 @@ static tide_status take(int fd, const char *path, tide_error *err)
         return tell_holder(fd, path, err);
     const int len = snprintf(text, sizeof text, "%d", (int)getpid());
     if (ftruncate(fd, 0) != 0 || pwrite(fd, text, (size_t)len, 0) != len)
-        return fail(path, "written", err);
+        return fail("write", path, err);
     return TIDE_OK;
 }
 
@@ -43,12 +46,12 @@ tide_status tide_dir_lock(int *out, const char *dir, tide_error *err)
 {
     char path[PATH_SIZE];
     if (mkdir(dir, 0700) != 0 && errno != EEXIST)
-        return fail(dir, "made", err);
+        return fail("create directory", dir, err);
     if (snprintf(path, sizeof path, "%s/lock", dir) >= PATH_SIZE)
         return tide_fail(err, TIDE_E_INVALID, "the directory's name is too long");
     const int fd = open(path, O_RDWR | O_CREAT | O_CLOEXEC, 0600);
     if (fd < 0)
-        return fail(path, "opened", err);
+        return fail("open", path, err);
     const tide_status status = take(fd, path, err);
     if (status < TIDE_OK) {
         (void)close(fd);

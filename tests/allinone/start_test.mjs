@@ -1,7 +1,7 @@
 // What a person reads when `tidemark up` starts, or cannot.
 import assert from 'node:assert/strict';
 import { execFile, spawn } from 'node:child_process';
-import { copyFileSync, mkdirSync, mkdtempSync, rmSync } from 'node:fs';
+import { chownSync, copyFileSync, mkdirSync, mkdtempSync, readFileSync, rmSync } from 'node:fs';
 import { createServer } from 'node:net';
 import { tmpdir } from 'node:os';
 import path from 'node:path';
@@ -21,9 +21,9 @@ after(() => {
 const environment = (more) => ({ ...process.env, TIDEMARK_STATE_DIR: path.join(directory, 'state'), ...more });
 
 // A command that fails: its exit code, and what it prints on stderr.
-async function fail(words, env = {}) {
+async function fail(words, env = {}, user = {}) {
     try {
-        await promisify(execFile)(tidemark, words, { env: environment(env) });
+        await promisify(execFile)(tidemark, words, { env: environment(env), ...user });
     } catch (failure) {
         return failure;
     }
@@ -38,6 +38,31 @@ test('a port in use is named with its holder, and the advice is about ports', as
     holder.close();
     assert.equal(code, 4);
     assert.match(stderr, new RegExp(`cannot listen on 127.0.0.1:${port}: .*\\b${process.pid}\\b.* holds the port; stop it or choose another port\\n$`));
+});
+
+test('a port without a host is answered with the form of an address, not with its reach', async () => {
+    const { code, stderr } = await fail(['up', '--data', path.join(directory, 'bare')], { TIDEMARK_HTTP: '9000' });
+    assert.equal(code, 2);
+    assert.match(stderr, /address '9000': want HOST:PORT, .* for example 127\.0\.0\.1:9000\n$/);
+    assert.doesNotMatch(stderr, /other machines|TLS/);
+});
+
+test('a port that needs a right is answered with ports that need none', async () => {
+    const firstFree = Number(readFileSync('/proc/sys/net/ipv4/ip_unprivileged_port_start', 'utf8'));
+    assert.ok(firstFree > 80, `every user may bind port 80 here: net.ipv4.ip_unprivileged_port_start is ${firstFree}`);
+    const place = mkdtempSync(path.join(tmpdir(), 'tidemark-test-'));
+    const user = process.getuid() === 0 ? { uid: 65534, gid: 65534 } : {};
+    if (user.uid) chownSync(place, user.uid, user.gid);
+    const { code, stderr } = await fail(['up', '--data', path.join(place, 'data'), '--http', '127.0.0.1:80'], { TIDEMARK_STATE_DIR: place }, user);
+    rmSync(place, { recursive: true, force: true });
+    assert.equal(code, 5);
+    assert.match(stderr, /cannot listen on 127\.0\.0\.1:80: .*; choose a port from 1024 on, or grant CAP_NET_BIND_SERVICE\n$/);
+});
+
+test('a data directory that cannot be created is answered with --data', async () => {
+    const { code, stderr } = await fail(['up'], { TIDEMARK_DATA: '/dev/null/x' });
+    assert.equal(code, 1);
+    assert.match(stderr, /cannot create directory \/dev\/null\/x: Not a directory; correct that, or choose another directory with --data or TIDEMARK_DATA\n$/);
 });
 
 test('a library that is missing is answered with what to install, and not with patience', async () => {

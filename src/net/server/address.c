@@ -15,6 +15,8 @@
 #include "base/file.h"
 #include "net/server/port_holder.h"
 
+enum { UNPRIVILEGED_PORT = 1024 }; /* unless net.ipv4.ip_unprivileged_port_start differs */
+
 /* The descriptor leaves the scope that would close it. */
 static int take_fd(int *fd)
 {
@@ -61,7 +63,23 @@ static tide_status fail_listen(const char *text, tide_error *err)
     if (reason == EADDRINUSE)
         return tide_fail_advised(err, status, "cannot listen on %s: %s; choose another %s", text,
                                  strerror(reason), colon ? "port" : "path");
+    if (status == TIDE_E_DENIED && colon && strtoul(colon + 1, NULL, 10) < UNPRIVILEGED_PORT)
+        return tide_fail_advised(err, status,
+                                 "cannot listen on %s: %s; choose a port from %d on, or grant "
+                                 "CAP_NET_BIND_SERVICE",
+                                 text, strerror(reason), UNPRIVILEGED_PORT);
+    if (reason == EADDRNOTAVAIL)
+        return tide_fail_advised(err, status,
+                                 "cannot listen on %s: %s; choose an address of this "
+                                 "machine",
+                                 text, strerror(reason));
     return tide_fail(err, status, "cannot listen on %s: %s", text, strerror(reason));
+}
+
+static bool is_port(const char *text)
+{
+    const size_t len = strspn(text, "0123456789");
+    return len > 0 && len <= 5 && text[len] == '\0' && strtol(text, NULL, 10) <= 65535;
 }
 
 /* "host:port" or "[host]:port" into its parts. */
@@ -82,8 +100,10 @@ static tide_status split_text(const char *text, char host[TIDE_ADDRESS_TEXT_MAX]
     const long number = colon ? strtol(colon + 1, &end, 10) : -1;
     if (!colon || end == colon + 1 || *end != '\0' || number < 0 || number > 65535 ||
         len >= TIDE_ADDRESS_TEXT_MAX)
-        return tide_fail(err, TIDE_E_INVALID,
-                         "address '%s', want HOST:PORT, [IPv6]:PORT or unix:PATH", text);
+        return tide_fail_advised(err, TIDE_E_INVALID,
+                                 "address '%s': want HOST:PORT, [IPv6]:PORT or unix:PATH; for "
+                                 "example 127.0.0.1:%s",
+                                 text, is_port(text) ? text : "8340");
     memcpy(host, from, len);
     host[len] = '\0';
     *port = colon + 1;
@@ -150,9 +170,20 @@ static tide_status listen_unix(int *out, const char *text, char bound[TIDE_ADDRE
     return TIDE_OK;
 }
 
+static bool is_unix(const char *text)
+{
+    return strncmp(text, "unix:", strlen("unix:")) == 0;
+}
+
+tide_status tide_address_check(const char *text, tide_error *err)
+{
+    char host[TIDE_ADDRESS_TEXT_MAX];
+    const char *port = NULL;
+    return is_unix(text) ? TIDE_OK : split_text(text, host, &port, err);
+}
+
 tide_status tide_address_listen(int *fd, const char *text, char bound[TIDE_ADDRESS_TEXT_MAX],
                                 tide_error *err)
 {
-    return strncmp(text, "unix:", strlen("unix:")) == 0 ? listen_unix(fd, text, bound, err)
-                                                        : listen_tcp(fd, text, bound, err);
+    return is_unix(text) ? listen_unix(fd, text, bound, err) : listen_tcp(fd, text, bound, err);
 }

@@ -16,6 +16,9 @@
 
 enum { TIDE_ADDRESS_TEXT_MAX = 128, TIDE_ADDRESS_BACKLOG = 1024 };
 
+/* TIDE_E_INVALID: the text is not an address. The host is not looked up. */
+TIDE_MUST_CHECK tide_status tide_address_check(const char *text, tide_error *err);
+
 /* A socket that listens; the caller's. bound is where it does, with the port that was picked for 0.
  * TIDE_E_INVALID: not an address. TIDE_E_EXISTS: somebody listens there. TIDE_E_DENIED, TIDE_E_IO. */
 TIDE_MUST_CHECK tide_status tide_address_listen(int *fd, const char *text,

@@ -121,6 +121,7 @@ static tide_status listen_on(tide_server *server, const tide_server_options *opt
     const size_t index = server->listener_count;
     if (index == TIDE_SERVER_LISTEN_MAX)
         return tide_fail(err, TIDE_E_LIMIT, "more than %d addresses", TIDE_SERVER_LISTEN_MAX);
+    TIDE_TRY(tide_address_check(address, err)); /* before its reach is judged */
     TIDE_TRY(tide_auth_check_listen(address, options->tls != NULL, options->authorise != NULL,
                                     options->is_insecure, err));
     int fd = -1;
