@@ -87,10 +87,10 @@ def another_machine_is_named(tree):
     expect(lines == ["this machine is Linux i686; Tidemark builds on Linux x86_64 and aarch64"], lines)
 
 
-def an_old_meson_is_named(tree):
+def an_old_meson_is_named_also_behind_its_warnings(tree):
     os.makedirs(f"{tree.root}/bin")
     with open(f"{tree.root}/bin/meson", "w", encoding="utf-8") as program:
-        program.write("#!/bin/sh\necho 0.56.2\n")
+        program.write("#!/bin/sh\necho 'WARNING: Running this is deprecated'\necho 0.56.2\n")
     os.chmod(f"{tree.root}/bin/meson", 0o755)
     code, lines, _ = tree.run("scripts/build/build", "program", PATH=f"{tree.root}/bin:{os.environ['PATH']}")
     expect(code == 2, code)
@@ -232,7 +232,7 @@ CASES = [
     without_a_network_the_registry_is_named_in_one_line,
     with_everything_present_no_network_is_touched,
     another_machine_is_named,
-    an_old_meson_is_named,
+    an_old_meson_is_named_also_behind_its_warnings,
     after_the_program_alone_everything_includes_the_tests,
     plain_ninja_builds_neither_tests_nor_benchmarks,
     a_small_disk_is_named,
