@@ -262,8 +262,7 @@ tide_status tide_cli_lake_commit(tide_cli *cli, tide_error *err)
     const char *source = tide_cli_text(cli, TIDE_CLI_FILE);
     tide_lake_name name;
     TIDE_TRY(tide_lake_name_parse(&name, cli->args[0], 1, err));
-    TIDE_CLEANUP(op_file_done) op_file file = {.ops = {NULL}};
-    tide_buffer_init(&file.ops, OPS_BYTES_MAX);
+    TIDE_CLEANUP(op_file_done) op_file file = {.ops = tide_buffer_of(OPS_BYTES_MAX)};
     TIDE_TRY(read_ops(source, &file, err));
     TIDE_CLEANUP(tide_cli_lake_work_done)
     tide_cli_lake_work work = {.cli = cli, .reads_stdin = strcmp(source, "-") == 0};
