@@ -243,7 +243,7 @@ tide_store *bench_open_store(const char *url, const tempdir *dir)
 {
     tide_error err;
     tide_store *store = NULL;
-    const tide_store_options options = {.state_dir = dir->path};
+    const tide_store_options options = {TIDE_STORE_OPTIONS_INIT, .state_dir = dir->path};
     bench_must(tide_store_open(&store, url, &options, &err), &err, url);
     return store;
 }

@@ -272,9 +272,10 @@ static void fill_feed(const char *path, int64_t spans)
     tide_store *store = NULL;
     tide_feed *feed = NULL;
     int64_t next_us = 0;
-    bench_must(
-        tide_store_open(&store, path, &(tide_store_options){.mode = TIDE_STORE_CREATE}, &err), &err,
-        path);
+    bench_must(tide_store_open(
+                   &store, path,
+                   &(tide_store_options){TIDE_STORE_OPTIONS_INIT, .mode = TIDE_STORE_CREATE}, &err),
+               &err, path);
     bench_must(tide_feed_open(&feed, store, NULL, &err), &err, "feed");
     for (int64_t i = 0; i < spans; i += BATCH) {
         feed_load load;

@@ -160,7 +160,7 @@ static void open_contestant(contestant *c, const tempdir *dir)
     feed_load_init(&c->load, c->rows, 100, 0, 1);
     if (c->kind == FEED) {
         c->store = bench_open_store(path, dir);
-        const tide_feed_options options = {.keep_bytes = INT64_C(256) << 20,
+        const tide_feed_options options = {TIDE_FEED_OPTIONS_INIT, .keep_bytes = INT64_C(256) << 20,
                                            .hard_bytes = INT64_C(512) << 20};
         bench_must(tide_feed_open(&c->feed, c->store, &options, &err), &err, "feed");
     } else if (c->kind == DISK) {

@@ -56,8 +56,8 @@ static double read_all(library *l, const char *service, double length_s)
     int64_t scanned = 0;
     const int64_t begin_us = bench_now_us();
     while ((double)(bench_now_us() - begin_us) < length_s * 1e6) {
-        tide_feed_request request = {
-            .stream = "telemetry", .max_records = PAGE, .max_bytes = 32 << 20};
+        tide_feed_request request = {TIDE_FEED_REQUEST_INIT, .stream = "telemetry",
+                                     .max_records = PAGE, .max_bytes = 32 << 20};
         request.services = service ? &service : NULL;
         request.service_count = service ? 1 : 0;
         bool has_more = true;

@@ -76,7 +76,7 @@ static library open_library(const tempdir *dir)
     tide_error err;
     tempdir_join(dir, "scale.db", path);
     l.store = bench_open_store(path, dir);
-    const tide_feed_options options = {.keep_bytes = INT64_C(1) << 40,
+    const tide_feed_options options = {TIDE_FEED_OPTIONS_INIT, .keep_bytes = INT64_C(1) << 40,
                                        .hard_bytes = INT64_C(1) << 40};
     bench_must(tide_feed_open(&l.feed, l.store, &options, &err), &err, "feed");
     return l;
@@ -115,7 +115,8 @@ static cost write_plainly(const tempdir *dir, const feed_load *load)
 static cost read_at(const library *l, int64_t after, int64_t last)
 {
     int64_t records = 0;
-    tide_feed_request request = {.stream = "telemetry", .max_bytes = 32 << 20};
+    tide_feed_request request = {TIDE_FEED_REQUEST_INIT, .stream = "telemetry",
+                                 .max_bytes = 32 << 20};
     const stopwatch begun = begin_cost();
     for (int i = 0; i < PAGES; i++) {
         tide_feed_answer answer = {0};

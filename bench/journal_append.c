@@ -29,9 +29,9 @@ static void append(void *context, int thread, int64_t n)
     contest *c = context;
     tide_error err;
     tide_checkpoint_numbers numbers;
-    const tide_checkpoint_new checkpoint = {.task_id = c->tasks[thread % TASKS],
-                                            .type = "state_transition",
-                                            .snapshot = tide_view_of(c->state)};
+    const tide_checkpoint_new checkpoint = {
+        TIDE_CHECKPOINT_NEW_INIT, .task_id = c->tasks[thread % TASKS], .type = "state_transition",
+        .snapshot = tide_view_of(c->state)};
     bench_must(tide_journal_append(c->store, &checkpoint, &numbers, &err), &err, "appending");
 }
 
@@ -68,7 +68,7 @@ static void run_engine(const char *name, const char *url, const tempdir *dir,
     store_test_add_tables(c.store);
     (void)snprintf(c.state, sizeof c.state, "{\"text\":\"%0*d\"}", STATE_LEN - 11, 7);
     for (int i = 0; i < TASKS; i++) {
-        const tide_task_new task = {.title = "bench"};
+        const tide_task_new task = {TIDE_TASK_NEW_INIT, .title = "bench"};
         bench_must(tide_task_create(c.store, &task, c.tasks[i], &err), &err, "a task");
     }
     bench_series ours = {.name = "checkpoints"};

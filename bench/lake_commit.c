@@ -277,7 +277,8 @@ static void set_up(arena *a, tide_engine engine)
         tempdir_join(&a->dir, "peers.db", a->peer_url);
         lake_peers_make_sqlite(a->peer_url, WRITERS);
     }
-    const tide_store_options options = {.state_dir = state, .connection_max = WRITERS + 2};
+    const tide_store_options options = {TIDE_STORE_OPTIONS_INIT, .state_dir = state,
+                                        .connection_max = WRITERS + 2};
     bool was_there = false;
     bench_must(tide_store_open(&a->store, a->url, &options, &err), &err, "the store");
     bench_must(tide_lake_init(a->store, data, &was_there, &err), &err, "a lake");

@@ -288,7 +288,7 @@ static void set_up(arena *a, tide_engine engine)
         bench_must(pg_cluster_create_database(&a->cluster, "lake", NULL, &err), &err, "a database");
         pg_cluster_url(&a->cluster, "lake", a->url);
     }
-    const tide_store_options options = {.state_dir = state};
+    const tide_store_options options = {TIDE_STORE_OPTIONS_INIT, .state_dir = state};
     bool was_there = false;
     tide_lake_created created;
     bench_must(tide_store_open(&a->store, a->url, &options, &err), &err, "the store");

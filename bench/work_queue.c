@@ -35,8 +35,9 @@ static void add_items(contest *c, int64_t count)
     static tide_work_added added[ADD];
     tide_error err;
     for (int i = 0; i < ADD; i++)
-        items[i] = (tide_work_spec){
-            .task_id = c->task_id, .work_type = "nothing", .input = "{\"n\":1}", .max_retries = -1};
+        items[i] =
+            (tide_work_spec){TIDE_WORK_SPEC_INIT, .task_id = c->task_id, .work_type = "nothing",
+                             .input = "{\"n\":1}", .max_retries = -1};
     for (int64_t done = 0; done < count; done += ADD)
         bench_must(tide_work_add(c->store, items, ADD, added, &err), &err, "adding items");
 }
@@ -63,8 +64,8 @@ static void claim_and_finish(void *context, int thread, int64_t n)
     char worker[32];
     (void)snprintf(worker, sizeof worker, "worker-%02d", thread);
     static const char *const types[] = {"nothing"};
-    const tide_work_claim_request request = {
-        .worker = worker, .types = types, .type_count = 1, .limit = c->batch};
+    const tide_work_claim_request request = {TIDE_WORK_CLAIM_REQUEST_INIT, .worker = worker,
+                                             .types = types, .type_count = 1, .limit = c->batch};
     tide_work_claims claims = {.count = 0};
     const int64_t begin_ns = history_now_ns();
     const tide_status status = tide_work_claim(c->store, &request, &claims, &err);
@@ -73,9 +74,9 @@ static void claim_and_finish(void *context, int thread, int64_t n)
         bench_die("the items ran out: add more");
     tide_work_result results[BATCH];
     for (int i = 0; i < claims.count; i++)
-        results[i] = (tide_work_result){.work_item_id = claims.items[i].work_item_id,
-                                        .token = claims.items[i].lease_token,
-                                        .output = "{\"ok\":true}"};
+        results[i] =
+            (tide_work_result){TIDE_WORK_RESULT_INIT, .work_item_id = claims.items[i].work_item_id,
+                               .token = claims.items[i].lease_token, .output = "{\"ok\":true}"};
     write_calls(worker, "claim", begin_ns, results, claims.count);
     const int64_t finish_ns = history_now_ns();
     if (c->batch == 1)
@@ -104,7 +105,7 @@ static void run_engine(const char *name, const char *url, const tempdir *dir, in
 {
     tide_error err;
     contest c = {.store = bench_open_store(url, dir)};
-    const tide_task_new task = {.title = "bench"};
+    const tide_task_new task = {TIDE_TASK_NEW_INIT, .title = "bench"};
     bench_must(tide_task_create(c.store, &task, c.task_id, &err), &err, "a task");
     static const int batches[] = {1, BATCH};
     for (size_t i = 0; i < sizeof batches / sizeof batches[0]; i++) {

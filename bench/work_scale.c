@@ -70,16 +70,17 @@ static void work_off(field *f, int limit)
 {
     tide_error err;
     tide_work_claims claims = {.count = 0};
-    const tide_work_claim_request request = {
-        .worker = "w", .types = types, .type_count = 1, .limit = limit};
+    const tide_work_claim_request request = {TIDE_WORK_CLAIM_REQUEST_INIT, .worker = "w",
+                                             .types = types, .type_count = 1, .limit = limit};
     const tide_status status = tide_work_claim(f->store, &request, &claims, &err);
     bench_must(status, &err, "claiming");
     if (status == TIDE_NONE)
         bench_die("nothing to claim");
     static tide_work_result results[BATCH];
     for (int i = 0; i < claims.count; i++)
-        results[i] = (tide_work_result){.work_item_id = claims.items[i].work_item_id,
-                                        .token = claims.items[i].lease_token};
+        results[i] =
+            (tide_work_result){TIDE_WORK_RESULT_INIT, .work_item_id = claims.items[i].work_item_id,
+                               .token = claims.items[i].lease_token};
     bench_must(tide_work_finish_many(f->store, results, claims.count, &err), &err, "finishing");
     tide_work_claims_done(&claims);
 }
@@ -89,8 +90,8 @@ static double median_claim(field *f)
 {
     tide_error err;
     bench_latencies latencies = {.count = 0};
-    const tide_work_claim_request request = {
-        .worker = "w", .types = types, .type_count = 1, .limit = 1};
+    const tide_work_claim_request request = {TIDE_WORK_CLAIM_REQUEST_INIT, .worker = "w",
+                                             .types = types, .type_count = 1, .limit = 1};
     for (int i = 0; i < SAMPLES; i++) {
         tide_work_claims claims = {.count = 0};
         const int64_t before_us = bench_now_us();
@@ -98,7 +99,8 @@ static double median_claim(field *f)
         bench_latencies_add(&latencies, bench_now_us() - before_us);
         if (claims.count != 1)
             bench_die("nothing to claim");
-        tide_work_result result = {.work_item_id = claims.items[0].work_item_id,
+        tide_work_result result = {TIDE_WORK_RESULT_INIT,
+                                   .work_item_id = claims.items[0].work_item_id,
                                    .token = claims.items[0].lease_token};
         bench_must(tide_work_finish(f->store, &result, &err), &err, "finishing");
         tide_work_claims_done(&claims);
@@ -160,7 +162,7 @@ static void measure_dead(field *f)
 static void open_field(field *f, const char *url, const tempdir *dir)
 {
     tide_error err;
-    const tide_task_new task = {.task_id = "scale", .title = "scale"};
+    const tide_task_new task = {TIDE_TASK_NEW_INIT, .task_id = "scale", .title = "scale"};
     f->store = bench_open_store(url, dir);
     bench_must(tide_task_create(f->store, &task, f->task_id, &err), &err, "a task");
 }

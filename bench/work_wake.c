@@ -24,7 +24,7 @@ static tide_status start(void *arg, tide_job *job, tide_error *err)
 {
     bell *b = arg;
     b->started_us = bench_now_us();
-    tide_work_result result = {.output = NULL};
+    tide_work_result result = {TIDE_WORK_RESULT_INIT, .output = NULL};
     const tide_status status = tide_job_finish(job, &result, err);
     (void)sem_post(&b->is_done);
     return status;
@@ -43,15 +43,14 @@ static void run_engine(const char *name, const char *url, const tempdir *dir)
     tide_store *adding = bench_open_store(url, dir);
     tide_store *working = bench_open_store(url, dir);
     char task_id[TIDE_WORK_ID_MAX + 1];
-    const tide_task_new task = {.title = "bench"};
+    const tide_task_new task = {TIDE_TASK_NEW_INIT, .title = "bench"};
     bench_must(tide_task_create(adding, &task, task_id, &err), &err, "a task");
     bell b = {.started_us = 0};
     (void)sem_init(&b.is_done, 0, 0);
     static const char *const types[] = {"wake"};
-    const tide_worker_options options = {.claim = {.worker = "w", .types = types, .type_count = 1},
-                                         .poll_us = 5000000,
-                                         .run = start,
-                                         .run_arg = &b};
+    const tide_worker_options options = {
+        TIDE_WORKER_OPTIONS_INIT, .worker = "w", .types = types, .type_count = 1,
+        .poll_us = 5000000,       .run = start,  .run_arg = &b};
     tide_worker *worker = NULL;
     bench_must(tide_worker_open(&worker, working, &options, &err), &err, "a worker");
     pthread_t thread;
@@ -59,7 +58,8 @@ static void run_engine(const char *name, const char *url, const tempdir *dir)
         bench_die("cannot start a thread");
     bench_latencies latencies = {.count = 0};
     for (int i = 0; i < ITEMS; i++) {
-        const tide_work_spec item = {.task_id = task_id, .work_type = "wake", .max_retries = -1};
+        const tide_work_spec item = {TIDE_WORK_SPEC_INIT, .task_id = task_id, .work_type = "wake",
+                                     .max_retries = -1};
         tide_work_added added;
         tide_env *env = tide_env_system();
         env->sleep_us(env, 2000 + (i * 7919) % 9000); /* the worker is asleep again */

@@ -132,9 +132,8 @@ void tide_demo_tune(tide_demo *demo, tide_up_options *options)
     options->keep_us = KEEP_US;
     options->recover_us = RECOVER_US;
     options->attempt_max = ATTEMPTS;
-    options->feed = (tide_feed_options){.keep_us = FEED_KEEP_US,
-                                        .keep_bytes = FEED_KEEP_BYTES,
-                                        .hard_us = FEED_HARD_US,
+    options->feed = (tide_feed_options){TIDE_FEED_OPTIONS_INIT, .keep_us = FEED_KEEP_US,
+                                        .keep_bytes = FEED_KEEP_BYTES, .hard_us = FEED_HARD_US,
                                         .hard_bytes = FEED_HARD_BYTES};
     tide_demo_replica_join(demo->replica, &options->replicas);
 }

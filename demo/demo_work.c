@@ -188,12 +188,12 @@ static tide_status add_task(tide_demo_work *work, tide_error *err)
     tide_work_spec items[ITEMS];
     tide_work_added added[ITEMS];
     (void)snprintf(title, sizeof title, TITLE "%lld", (long long)++work->task_count);
-    const tide_task_new task = {.title = title, .metadata = METADATA};
+    const tide_task_new task = {TIDE_TASK_NEW_INIT, .title = title, .metadata = METADATA};
     TIDE_TRY(tide_task_create(work->options.store, &task, id, err));
     for (int i = 0; i < ITEMS; i++) {
         (void)snprintf(inputs[i], sizeof inputs[i], "{\"chapter\":%d}", i + 1);
-        items[i] = (tide_work_spec){
-            .task_id = id, .work_type = "demo.report", .input = inputs[i], .max_retries = 3};
+        items[i] = (tide_work_spec){TIDE_WORK_SPEC_INIT, .task_id = id, .work_type = "demo.report",
+                                    .input = inputs[i], .max_retries = 3};
     }
     return tide_work_add(work->options.store, items, ITEMS, added, err);
 }

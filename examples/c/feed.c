@@ -33,7 +33,11 @@ static tide_status read_new(tide_feed *feed, const char *name, const char *path,
         (void)fprintf(stderr, "%" PRId64 "..%" PRId64 " are gone\n", position + 1,
                       stream.oldest_seq - 1);
     if (stream.head_seq > position)
-        TIDE_TRY(tide_feed_dump(feed, name, position + 1, stream.head_seq, say_line, NULL, err));
+        TIDE_TRY(tide_feed_dump(feed,
+                                &(tide_feed_dump_request){TIDE_FEED_DUMP_REQUEST_INIT,
+                                                          .stream = name, .first_seq = position + 1,
+                                                          .last_seq = stream.head_seq},
+                                say_line, NULL, err));
     return position_save(path, &stream.head_seq, 1, err);
 }
 
@@ -42,7 +46,7 @@ int main(int argc, char **argv)
     tide_error err = {0};
     tide_store *store = NULL;
     tide_feed *feed = NULL;
-    const tide_store_options look_only = {.mode = TIDE_STORE_AS_IS};
+    const tide_store_options look_only = {TIDE_STORE_OPTIONS_INIT, .mode = TIDE_STORE_AS_IS};
     if (argc != 4) {
         (void)fputs("feed STORE STREAM POSITION_FILE\n", stderr);
         return TIDE_EXIT_USAGE;

@@ -36,6 +36,7 @@ static tide_status append_step(tide_store *store, const char *task, char **steps
     (void)snprintf(id, sizeof id, "%s-%s", task, steps[count - 1]);
     write_state(state, steps, count);
     const tide_checkpoint_new checkpoint = {
+        TIDE_CHECKPOINT_NEW_INIT,
         .checkpoint_id = id, /* once, however often it is appended */
         .task_id = task,
         .type = "manual_checkpoint",
@@ -97,7 +98,10 @@ static tide_status follow(tide_store *store, const char *path, tide_error *err)
     position_load(path, numbers, 2);
     tide_journal_position position = {.global_sequence = numbers[0], .event_id = numbers[1]};
     do {
-        status = tide_journal_tail(store, &position, 100, false, say_event, NULL, err);
+        status = tide_journal_tail(
+            store, &position,
+            &(tide_journal_tail_options){TIDE_JOURNAL_TAIL_OPTIONS_INIT, .limit = 100}, say_event,
+            NULL, err);
         TIDE_TRY(status);
         numbers[0] = position.global_sequence;
         numbers[1] = position.event_id;
@@ -110,7 +114,7 @@ static tide_status run(tide_store *store, const char *path, const char *task, ch
                        int count, tide_error *err)
 {
     char task_id[TIDE_WORK_ID_MAX + 1];
-    const tide_task_new wanted = {.task_id = task, .title = task};
+    const tide_task_new wanted = {TIDE_TASK_NEW_INIT, .task_id = task, .title = task};
     const tide_status status = tide_task_create(store, &wanted, task_id, err);
     if (status < TIDE_OK && status != TIDE_E_EXISTS)
         return status;

@@ -77,8 +77,8 @@ static tide_status number_and_store(tide_tx *tx, order *o, tide_error *err)
     char hash[TIDE_IDEMPOTENCY_HASH_SIZE];
     TIDE_TRY(tide_idempotency_hash(hash, tide_view_of(o->customer), err));
     TIDE_TRY(tide_idempotency_name(name, "order", o->request, err));
-    const tide_idempotency_request wanted = {
-        .scope = "order", .key = o->request, .request_hash = hash};
+    const tide_idempotency_request wanted = {TIDE_IDEMPOTENCY_REQUEST_INIT, .scope = "order",
+                                             .key = o->request, .request_hash = hash};
     TIDE_TRY(tide_idempotency_begin_in(tx, &wanted, &key, err));
     if (key.outcome == TIDE_IDEMPOTENCY_MISMATCH)
         return tide_fail(err, TIDE_E_MISMATCH, "%s was another customer's", o->request);

@@ -38,17 +38,15 @@ static tide_status add(tide_store *store, const char *item, const char *pages, t
     char input[TEXT_SIZE];
     char task_id[TIDE_WORK_ID_MAX + 1];
     tide_work_added added;
-    const tide_task_new task = {.task_id = TASK, .title = "invoices of the month"};
+    const tide_task_new task = {TIDE_TASK_NEW_INIT, .task_id = TASK,
+                                .title = "invoices of the month"};
     const tide_status status = tide_task_create(store, &task, task_id, err);
     if (status < TIDE_OK && status != TIDE_E_EXISTS) /* somebody was first: fine */
         return status;
     (void)snprintf(input, sizeof input, "{\"pages\":%ld}", strtol(pages, NULL, 10));
     /* An id of our own makes this repeatable: an item that is there already is not added twice. */
-    const tide_work_spec new_item = {.work_item_id = item,
-                                     .task_id = TASK,
-                                     .work_type = TYPE,
-                                     .input = input,
-                                     .max_retries = -1};
+    const tide_work_spec new_item = {TIDE_WORK_SPEC_INIT, .work_item_id = item, .task_id = TASK,
+                                     .work_type = TYPE,   .input = input,       .max_retries = -1};
     TIDE_TRY(tide_work_add(store, &new_item, 1, &added, err));
     puts(added.is_existing ? "was there" : "added");
     return TIDE_OK;
@@ -79,6 +77,7 @@ static tide_status write_page(tide_job *job, long page, tide_error *err)
     (void)snprintf(id, sizeof id, "%s-page-%ld", tide_job_item(job)->work_item_id, page);
     (void)snprintf(state, sizeof state, "{\"page\":%ld}", page);
     const tide_checkpoint_new checkpoint = {
+        TIDE_CHECKPOINT_NEW_INIT,
         .checkpoint_id = id, /* there once, however often it is written */
         .type = "manual_checkpoint",
         .snapshot = tide_view_of(state),
@@ -110,17 +109,15 @@ static tide_status finish(const options *o, tide_job *job, long pages, tide_erro
     (void)snprintf(output, sizeof output, "{\"sent\":\"%s\"}", item);
     TIDE_TRY(tide_idempotency_hash(hash, tide_view_of(request), err));
     TIDE_TRY(tide_idempotency_name(name, TYPE, item, err));
-    const tide_idempotency_request wanted = {.scope = TYPE,
-                                             .key = item,
-                                             .request_hash = hash,
-                                             .holder = o->name,
-                                             .lock_us = o->lease_us};
+    const tide_idempotency_request wanted = {
+        TIDE_IDEMPOTENCY_REQUEST_INIT, .scope = TYPE,     .key = item,
+        .request_hash = hash,          .holder = o->name, .lock_us = o->lease_us};
     TIDE_TRY(tide_idempotency_begin(tide_job_store(job), &wanted, &key, err));
     const tide_idempotency_outcome outcome = key.outcome;
     const int64_t token = key.token;
     tide_idempotency_state_done(&key); /* a replayed answer is not needed here */
 
-    tide_work_result result = {.output = output};
+    tide_work_result result = {TIDE_WORK_RESULT_INIT, .output = output};
     switch (outcome) {
     case TIDE_IDEMPOTENCY_NEW:
     case TIDE_IDEMPOTENCY_TAKEOVER: /* somebody began and did not end: those who do the deed should know the key */
@@ -185,7 +182,11 @@ static tide_status run(tide_store *store, options *o, tide_error *err)
     static const char *const types[] = {TYPE};
     const struct sigaction on_stop = {.sa_handler = stop};
     const tide_worker_options wanted = {
-        .claim = {.worker = o->name, .types = types, .type_count = 1, .lease_us = o->lease_us},
+        TIDE_WORKER_OPTIONS_INIT,
+        .worker = o->name,
+        .types = types,
+        .type_count = 1,
+        .lease_us = o->lease_us,
         .sweep_us = 500000,
         .drain_us = -1, /* stop at a page's end: it is soon */
         .item_max = o->items > 0 ? o->items : 0,

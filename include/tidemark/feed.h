@@ -2,7 +2,7 @@
  *
  * A stream is a sequence and the records that carry its numbers. Records are written in batches: one commit of one
  * stream is one row, whose body is the records as they will be answered. So a read copies bytes. A record is encoded
- * before it is numbered (src/feed/record.h): its seq_id is the first field, padded to ten bytes, and is patched by the
+ * before it is numbered (tide_feed_records): its seq_id is the first field, padded to ten bytes, and is patched by the
  * commit.
  *
  *     number      1 ........ floor ...................... head
@@ -64,6 +64,7 @@ typedef struct tide_feed tide_feed;
 
 /* Zero means the default everywhere. */
 typedef struct tide_feed_options {
+    size_t size;            /* TIDE_FEED_OPTIONS_INIT */
     int64_t keep_us;        /* by arrival; 1 h. Receipts are kept for hard_us */
     int64_t keep_bytes;     /* of all streams; 1 GiB; unread records are kept beyond it */
     int64_t hard_bytes;     /* unread records are dropped beyond it all the same; 4 GiB */
@@ -77,6 +78,7 @@ typedef struct tide_feed_options {
     void (*on_loss)(void *arg, const char *stream, const char *reason, int64_t records);
     void *on_loss_arg;
 } tide_feed_options;
+#define TIDE_FEED_OPTIONS_INIT .size = sizeof(tide_feed_options)
 
 /* The store stays the caller's and outlives the feed. Options may be NULL. A counter that stands below a sound batch of its stream is
  * raised (unless the store is opened as it is): no number is given twice.
@@ -106,8 +108,14 @@ TIDE_API void tide_feed_count(const tide_feed *feed, tide_feed_counters *out);
 
 /* ---- writing ---- */
 
-/* Encoded records of one stream, one behind the other (src/feed/record.h). */
+/* Encoded records of one stream, one behind the other. Of a declared (opaque) stream each is
+ *
+ *     0a LEN   20 80 80 80 80 80 80 80 80 80 00   [08 TIME]   12 LEN DATA
+ *
+ * with lengths and the time (Unix ms) as protobuf varints; the eleven bytes behind the first length are the place of the number.
+ * Built-in streams: the messages of tidemark.agent.v1, with seq_id first and padded in the same way. */
 typedef struct tide_feed_records {
+    size_t size; /* TIDE_FEED_RECORDS_INIT */
     const char *stream;
     char *bytes; /* the commit patches numbers in them */
     size_t len;
@@ -119,6 +127,7 @@ typedef struct tide_feed_records {
     int64_t first_seq;
     int64_t last_seq;
 } tide_feed_records;
+#define TIDE_FEED_RECORDS_INIT .size = sizeof(tide_feed_records)
 
 /* Number and store records of several streams in one durable transaction, all or nothing; each stream at most once. More records of a
  * stream than a batch takes (TIDE_FEED_BATCH_*) become several batches, and have numbers without a gap.
@@ -147,6 +156,7 @@ typedef struct tide_feed_point {
 } tide_feed_point;
 
 typedef struct tide_feed_request {
+    size_t size; /* TIDE_FEED_REQUEST_INIT */
     const char *stream;
     int64_t start_seq; /* records with a number above it */
     int64_t last_seq;  /* bounded range: and not above this one; 0: no bound */
@@ -172,6 +182,7 @@ typedef struct tide_feed_request {
     const char *reader;  /* NULL: nobody's; start_seq is what this reader has settled */
     int64_t lease_token; /* lower than seen before from this reader: TIDE_E_LEASE_LOST */
 } tide_feed_request;
+#define TIDE_FEED_REQUEST_INIT .size = sizeof(tide_feed_request)
 
 typedef struct tide_feed_hole {
     int64_t first_seq;
@@ -327,11 +338,19 @@ typedef struct tide_feed_salvaged {
 TIDE_API TIDE_MUST_CHECK tide_status tide_feed_salvage(tide_feed *feed, const char *path,
                                                        tide_feed_salvaged *out, tide_error *err);
 
-/* Records of a stream as lines of JSON, without the newline, from first_seq to last_seq (0: to the head). Damaged
+typedef struct tide_feed_dump_request {
+    size_t size; /* TIDE_FEED_DUMP_REQUEST_INIT */
+    const char *stream;
+    int64_t first_seq; /* 0: from the oldest */
+    int64_t last_seq;  /* 0: to the head */
+} tide_feed_dump_request;
+#define TIDE_FEED_DUMP_REQUEST_INIT .size = sizeof(tide_feed_dump_request)
+
+/* Records of a stream as lines of JSON, without the newline. Damaged
  * batches are passed over, as in tide_feed_read. fn returns a failure to stop; the line is borrowed for the call. */
 typedef tide_status tide_feed_line_fn(void *arg, tide_view line, tide_error *err);
-TIDE_API TIDE_MUST_CHECK tide_status tide_feed_dump(tide_feed *feed, const char *stream,
-                                                    int64_t first_seq, int64_t last_seq,
+TIDE_API TIDE_MUST_CHECK tide_status tide_feed_dump(tide_feed *feed,
+                                                    const tide_feed_dump_request *request,
                                                     tide_feed_line_fn *fn, void *arg,
                                                     tide_error *err);
 

@@ -61,6 +61,7 @@ typedef enum tide_idempotency_policy {
 } tide_idempotency_policy;
 
 typedef struct tide_idempotency_request {
+    size_t size;       /* TIDE_IDEMPOTENCY_REQUEST_INIT */
     const char *scope; /* NULL or "": none; the column holds scope/key; has no '/' */
     const char *key;
     const char *request_hash; /* see tide_idempotency_hash */
@@ -71,6 +72,7 @@ typedef struct tide_idempotency_request {
     int64_t expiry_us;        /* 0: the default above */
     tide_idempotency_policy policy;
 } tide_idempotency_request;
+#define TIDE_IDEMPOTENCY_REQUEST_INIT .size = sizeof(tide_idempotency_request)
 
 typedef struct tide_idempotency_state {
     tide_idempotency_outcome outcome;
@@ -175,9 +177,17 @@ TIDE_API TIDE_MUST_CHECK tide_status tide_idempotency_find(tide_store *store, co
                                                            tide_idempotency_key_fn *fn, void *arg,
                                                            tide_error *err);
 
-/* By name; also expired ones that are not cleaned up yet. status, task_id NULL: any. limit 0: all. */
-TIDE_API TIDE_MUST_CHECK tide_status tide_idempotency_list(tide_store *store, const char *status,
-                                                           const char *task_id, int64_t limit,
+typedef struct tide_idempotency_filter {
+    size_t size;         /* TIDE_IDEMPOTENCY_FILTER_INIT */
+    const char *status;  /* NULL: any */
+    const char *task_id; /* NULL: any */
+    int64_t limit;       /* 0: all */
+} tide_idempotency_filter;
+#define TIDE_IDEMPOTENCY_FILTER_INIT .size = sizeof(tide_idempotency_filter)
+
+/* By name; also expired ones that are not cleaned up yet. */
+TIDE_API TIDE_MUST_CHECK tide_status tide_idempotency_list(tide_store *store,
+                                                           const tide_idempotency_filter *filter,
                                                            tide_idempotency_key_fn *fn, void *arg,
                                                            tide_error *err);
 

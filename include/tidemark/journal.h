@@ -51,6 +51,7 @@ enum {
 /* ---- append ---- */
 
 typedef struct tide_checkpoint_new {
+    size_t size;               /* TIDE_CHECKPOINT_NEW_INIT */
     const char *checkpoint_id; /* NULL: a new UUID. An id given again with equal content changes
                                 * nothing. Not digits alone: those are numbers. */
     const char *task_id;
@@ -65,6 +66,7 @@ typedef struct tide_checkpoint_new {
     int tag_count;
     int64_t expect_global; /* > 0: only if this is the next global number; else TIDE_E_CONFLICT */
 } tide_checkpoint_new;
+#define TIDE_CHECKPOINT_NEW_INIT .size = sizeof(tide_checkpoint_new)
 
 typedef struct tide_checkpoint_numbers {
     char checkpoint_id[TIDE_JOURNAL_ID_MAX + 1];
@@ -97,9 +99,10 @@ TIDE_API TIDE_MUST_CHECK tide_status tide_journal_append_in(tide_tx *tx,
 TIDE_API TIDE_MUST_CHECK tide_status tide_journal_checkpoint_with_sequence(
     tide_store *store, const char *task_id, const char *message, int64_t sequence,
     tide_checkpoint_numbers *out, tide_error *err);
+/* Of the checkpoint: task_id, message, tags. */
 TIDE_API TIDE_MUST_CHECK tide_status tide_journal_checkpoint_with_tags_and_sequence(
-    tide_store *store, const char *task_id, const char *message, const char *const *tags,
-    int tag_count, int64_t sequence, tide_checkpoint_numbers *out, tide_error *err);
+    tide_store *store, const tide_checkpoint_new *checkpoint, int64_t sequence,
+    tide_checkpoint_numbers *out, tide_error *err);
 TIDE_API TIDE_MUST_CHECK tide_status tide_journal_auto_checkpoint_with_sequence(
     tide_store *store, const char *task_id, const char *trigger, int64_t sequence,
     tide_checkpoint_numbers *out, tide_error *err);
@@ -147,6 +150,7 @@ typedef enum tide_journal_order {
 
 /* Zero and NULL mean "any". */
 typedef struct tide_journal_filter {
+    size_t size;         /* TIDE_JOURNAL_FILTER_INIT */
     const char *task_id; /* history of a fork includes what it shares */
     const char *work_item_id;
     const char *type;
@@ -159,6 +163,7 @@ typedef struct tide_journal_filter {
     tide_journal_order order;
     bool with_snapshot; /* content is verified against the checksum: TIDE_E_DAMAGED */
 } tide_journal_filter;
+#define TIDE_JOURNAL_FILTER_INIT .size = sizeof(tide_journal_filter)
 
 /* By global sequence, in steps that each see one durable snapshot. */
 TIDE_API TIDE_MUST_CHECK tide_status tide_journal_list(tide_store *store,
@@ -209,10 +214,17 @@ typedef struct tide_journal_position {
     tide_identity identity; /* zeroes: not known, so a cut of history is not noticed */
 } tide_journal_position;
 
+typedef struct tide_journal_tail_options {
+    size_t size;   /* TIDE_JOURNAL_TAIL_OPTIONS_INIT */
+    int64_t limit; /* events of one step, 1 or more */
+    bool with_snapshot;
+} tide_journal_tail_options;
+#define TIDE_JOURNAL_TAIL_OPTIONS_INIT .size = sizeof(tide_journal_tail_options)
+
 typedef tide_status tide_journal_event_fn(void *arg, const tide_journal_event *event,
                                           tide_error *err);
 
-/* One bounded step: up to limit events after *position, which moves. TIDE_NONE: nothing new; wait on
+/* One bounded step: up to options->limit events after *position, which moves. TIDE_NONE: nothing new; wait on
  * TIDE_JOURNAL_TOPIC and call again.
  *
  * When the store has begun an epoch since the one of the position (a restored file, a failover), the
@@ -222,7 +234,7 @@ typedef tide_status tide_journal_event_fn(void *arg, const tide_journal_event *e
  * it is newer: a primary that returned, or an older copy. */
 TIDE_API TIDE_MUST_CHECK tide_status tide_journal_tail(tide_store *store,
                                                        tide_journal_position *position,
-                                                       int64_t limit, bool with_snapshot,
+                                                       const tide_journal_tail_options *options,
                                                        tide_journal_event_fn *fn, void *arg,
                                                        tide_error *err);
 
@@ -250,6 +262,7 @@ TIDE_API TIDE_MUST_CHECK tide_status tide_journal_annotations(tide_store *store,
 /* ---- removal ---- */
 
 typedef struct tide_compaction {
+    size_t size;         /* TIDE_COMPACTION_INIT */
     const char *task_id; /* NULL: every task */
     int64_t
         keep; /* newest per task; 0: TIDE_JOURNAL_KEEP_DEFAULT; below 0: none besides what must stay */
@@ -258,6 +271,7 @@ typedef struct tide_compaction {
     int64_t up_to_global;  /* remove nothing above this number; 0: no bound */
     bool is_dry_run;
 } tide_compaction;
+#define TIDE_COMPACTION_INIT .size = sizeof(tide_compaction)
 
 typedef struct tide_compacted {
     int64_t removed;
@@ -349,10 +363,18 @@ typedef struct tide_journal_transfer {
     int64_t removed;    /* of the skipped: this store has removed them, and they stay removed */
 } tide_journal_transfer;
 
-/* task_id NULL: everything. */
-TIDE_API TIDE_MUST_CHECK tide_status tide_journal_export(tide_store *store, const char *task_id,
-                                                         tide_journal_write_fn *write, void *arg,
-                                                         tide_journal_progress_fn *progress,
+typedef struct tide_journal_export_request {
+    size_t size;         /* TIDE_JOURNAL_EXPORT_REQUEST_INIT */
+    const char *task_id; /* NULL: everything */
+    tide_journal_write_fn *write;
+    tide_journal_progress_fn *progress; /* NULL: none */
+    void *arg;                          /* of both */
+} tide_journal_export_request;
+#define TIDE_JOURNAL_EXPORT_REQUEST_INIT .size = sizeof(tide_journal_export_request)
+
+/* *out may be NULL. */
+TIDE_API TIDE_MUST_CHECK tide_status tide_journal_export(tide_store *store,
+                                                         const tide_journal_export_request *request,
                                                          tide_journal_transfer *out,
                                                          tide_error *err);
 

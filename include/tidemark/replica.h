@@ -4,7 +4,7 @@
  * log, in the writer's own transaction, whichever program writes; folding makes events of what is in
  * the log, and peers fetch these (`tidemark replica serve`, `tidemark replica sync`).
  *
- *     tide_replica_options options = {.size = sizeof options, .path = "app.db"};
+ *     tide_replica_options options = {TIDE_REPLICA_OPTIONS_INIT, .path = "app.db"};
  *     tide_replica *replica;
  *     tide_replica_open(&replica, &options, err);
  *     tide_replica_track(replica, "notes", &rows, err);
@@ -30,12 +30,13 @@ enum { TIDE_REPLICA_ID_SIZE = 37 }; /* a UUID and its terminator */
 typedef struct tide_node tide_replica;
 
 typedef struct tide_replica_options {
-    size_t size;           /* sizeof (tide_replica_options) */
+    size_t size;           /* TIDE_REPLICA_OPTIONS_INIT */
     const char *path;      /* of the application's file */
     const char *state_dir; /* where the file's identity is noted; NULL: the user's */
     tide_env *env;         /* NULL: tide_env_system() */
     bool may_create;       /* a file that is absent is made, empty */
 } tide_replica_options;
+#define TIDE_REPLICA_OPTIONS_INIT .size = sizeof(tide_replica_options)
 
 /* TIDE_E_NOT_FOUND: no such file. TIDE_E_INVALID: size is not that of a release, or no path.
  * TIDE_E_NEWER: of a later release. */

@@ -18,7 +18,8 @@
  * connection, a group that must be taken apart): it keeps no state from an earlier run. What it hands out
  * counts only when tide_store_write returned success. A closure that returns a failure changes nothing.
  *
- * A closure does not call tide_store_write or tide_store_read on its own store again: that is a bug, and asserts.
+ * A closure that calls tide_store_write or tide_store_read on its own store again gets TIDE_E_INVALID, and closing the
+ * store does nothing there.
  *
  * A failed statement dooms its transaction: later calls on it return the same failure, and so does
  * tide_store_write, whatever the closure returns. Expected collisions are written as ON CONFLICT.
@@ -87,6 +88,7 @@ typedef enum tide_pg_pooler {
 
 /* Zero means the default everywhere. */
 typedef struct tide_store_options {
+    size_t size;          /* TIDE_STORE_OPTIONS_INIT */
     tide_env *env;        /* tide_env_system() */
     tide_store_mode mode; /* TIDE_STORE_CREATE */
     int64_t wait_us;      /* for the write lock or a connection, before TIDE_E_BUSY; 10 s */
@@ -106,6 +108,7 @@ typedef struct tide_store_options {
     const char *sqlite_vfs; /* the default VFS */
     const char *state_dir;  /* where the identity marker lives; "" for none; see identity.h */
 } tide_store_options;
+#define TIDE_STORE_OPTIONS_INIT .size = sizeof(tide_store_options)
 
 /* Open by URL: `sqlite:PATH`, a bare path, `postgres://...` or `postgresql://...`. options may be NULL.
  * TIDE_E_INVALID: a malformed URL or an unknown engine. TIDE_E_NOT_FOUND: nothing there. TIDE_E_DENIED: not
@@ -195,8 +198,8 @@ TIDE_API TIDE_MUST_CHECK tide_status tide_query_begin(tide_query **out, tide_tx 
 TIDE_API void tide_query_end(tide_query *query);
 TIDE_API void tide_query_endp(tide_query **query);
 
-/* Bind by name. Bytes are copied. Binding an unknown name is a bug and asserts; a failure (too many
- * bytes, a time outside the years 1 to 9999) is kept and returned by the next step. Unbound parameters are NULL. */
+/* Bind by name. Bytes are copied. A failure (too many bytes, a time outside the years 1 to 9999) is kept and
+ * returned by the next step. An unknown name dooms the transaction with TIDE_E_INVALID. Unbound parameters are NULL. */
 TIDE_API void tide_query_bind_null(tide_query *query, const char *name);
 TIDE_API void tide_query_bind_i64(tide_query *query, const char *name, int64_t value);
 TIDE_API void tide_query_bind_f64(tide_query *query, const char *name, double value);
@@ -238,7 +241,8 @@ TIDE_API TIDE_MUST_CHECK tide_status tide_query_defer_rows(tide_query **query, t
 TIDE_API void tide_query_reset(tide_query *query);
 
 /* Columns of the current row, read in order; each call moves to the next column. Views are valid until the
- * next step, reset or end. A NULL reads as 0, false or an empty view; ask tide_query_col_is_null first. */
+ * next step, reset or end. A NULL reads as 0, false or an empty view; ask tide_query_col_is_null first. Reading a
+ * column without a row, or as another type than it has, dooms the transaction with TIDE_E_INVALID. */
 TIDE_API bool tide_query_col_is_null(const tide_query *query); /* does not move */
 TIDE_API int64_t tide_query_col_i64(tide_query *query);
 TIDE_API double tide_query_col_f64(tide_query *query);

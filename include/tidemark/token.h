@@ -50,11 +50,13 @@ typedef struct tide_token {
 } tide_token;
 
 typedef struct tide_token_new {
+    size_t size; /* TIDE_TOKEN_NEW_INIT */
     const char *name;
     const char *agent; /* NULL: any */
     tide_token_role role;
     int64_t lifetime_us; /* 0: until it is revoked */
 } tide_token_new;
+#define TIDE_TOKEN_NEW_INIT .size = sizeof(tide_token_new)
 
 /* "read", "write", "admin". */
 TIDE_API const char *tide_token_role_name(tide_token_role role);

@@ -62,10 +62,12 @@ TIDE_API void tide_work_topic(char out[64], const char *work_type);
 /* ---- tasks ---- */
 
 typedef struct tide_task_new {
+    size_t size;         /* TIDE_TASK_NEW_INIT */
     const char *task_id; /* NULL: a new UUID */
     const char *title;
     const char *metadata; /* JSON; NULL: none */
 } tide_task_new;
+#define TIDE_TASK_NEW_INIT .size = sizeof(tide_task_new)
 
 typedef struct tide_task {
     const char *task_id;
@@ -109,6 +111,7 @@ TIDE_API TIDE_MUST_CHECK tide_status tide_task_delete(tide_store *store, const c
 /* ---- items ---- */
 
 typedef struct tide_work_spec {
+    size_t size; /* TIDE_WORK_SPEC_INIT */
     const char *
         work_item_id; /* NULL: a new UUID. Given again with the same task, type and input: is_existing */
     const char *task_id;
@@ -125,6 +128,7 @@ typedef struct tide_work_spec {
         *depends_on; /* item ids of the same task, earlier ones of this batch included */
     int depends_on_count;
 } tide_work_spec;
+#define TIDE_WORK_SPEC_INIT .size = sizeof(tide_work_spec)
 
 typedef struct tide_work_added {
     char work_item_id[TIDE_WORK_ID_MAX + 1];
@@ -141,6 +145,7 @@ TIDE_API TIDE_MUST_CHECK tide_status tide_work_add_in(tide_tx *tx, const tide_wo
                                                       tide_error *err);
 
 typedef struct tide_work_claim_request {
+    size_t size;        /* TIDE_WORK_CLAIM_REQUEST_INIT */
     const char *worker; /* for people; the token is what counts */
     const char *const *types;
     int type_count;      /* 0: any type */
@@ -148,6 +153,7 @@ typedef struct tide_work_claim_request {
     int limit;           /* 0: 1 */
     int64_t lease_us;    /* 0: TIDE_WORK_LEASE_US */
 } tide_work_claim_request;
+#define TIDE_WORK_CLAIM_REQUEST_INIT .size = sizeof(tide_work_claim_request)
 
 typedef struct tide_work_claimed {
     const char *work_item_id;
@@ -181,10 +187,12 @@ TIDE_API TIDE_MUST_CHECK tide_status tide_work_claim(tide_store *store,
 TIDE_API void tide_work_claims_done(tide_work_claims *claims);
 
 typedef struct tide_work_ref {
+    size_t size; /* TIDE_WORK_REF_INIT */
     const char *work_item_id;
     int64_t token;
     bool is_lost; /* out */
 } tide_work_ref;
+#define TIDE_WORK_REF_INIT .size = sizeof(tide_work_ref)
 
 /* All leases of a worker in one statement. TIDE_OK: all; TIDE_E_PARTIAL: some lost (marked); TIDE_E_LEASE_LOST: all lost. */
 TIDE_API TIDE_MUST_CHECK tide_status tide_work_renew(tide_store *store, tide_work_ref *items,
@@ -206,6 +214,7 @@ TIDE_API TIDE_MUST_CHECK tide_status tide_work_progress(tide_store *store, const
                                                         tide_error *err);
 
 typedef struct tide_work_result {
+    size_t size; /* TIDE_WORK_RESULT_INIT */
     const char *work_item_id;
     int64_t token;
     const char *output;                    /* JSON; NULL: none */
@@ -219,6 +228,7 @@ typedef struct tide_work_result {
     tide_checkpoint_numbers numbers; /* out, of the checkpoint */
     bool is_lost;                    /* out */
 } tide_work_result;
+#define TIDE_WORK_RESULT_INIT .size = sizeof(tide_work_result)
 
 /* One commit: token, output, last checkpoint, idempotent response, follow-up items. */
 TIDE_API TIDE_MUST_CHECK tide_status tide_work_finish(tide_store *store, tide_work_result *result,
@@ -233,12 +243,21 @@ typedef struct tide_work_failed {
     int64_t retry_after_us; /* out: how long until it may run again */
 } tide_work_failed;
 
-/* is_final: do not retry. retry_after_us: < 0: back-off decides. The same call again (token, error, is_final), after an
- * answer that was lost, is answered with success and what is left of the wait. */
-TIDE_API TIDE_MUST_CHECK tide_status tide_work_fail(tide_store *store, const char *work_item_id,
-                                                    int64_t token, const char *error, bool is_final,
-                                                    int64_t retry_after_us, tide_work_failed *out,
-                                                    tide_error *err);
+typedef struct tide_work_failure {
+    size_t size; /* TIDE_WORK_FAILURE_INIT */
+    const char *work_item_id;
+    int64_t token;
+    const char *error;
+    bool is_final;          /* do not retry */
+    int64_t retry_after_us; /* < 0: back-off decides */
+} tide_work_failure;
+#define TIDE_WORK_FAILURE_INIT .size = sizeof(tide_work_failure)
+
+/* The same call again (token, error, is_final), after an answer that was lost, is answered with success and what is left of
+ * the wait. *out may be NULL. */
+TIDE_API TIDE_MUST_CHECK tide_status tide_work_fail(tide_store *store,
+                                                    const tide_work_failure *failure,
+                                                    tide_work_failed *out, tide_error *err);
 /* Back to pending without spending an attempt. */
 TIDE_API TIDE_MUST_CHECK tide_status tide_work_release(tide_store *store, const char *work_item_id,
                                                        int64_t token, int64_t delay_us,
@@ -298,6 +317,7 @@ TIDE_API TIDE_MUST_CHECK tide_status tide_work_find(tide_store *store, const cha
                                                     tide_error *err);
 
 typedef struct tide_work_filter {
+    size_t size;         /* TIDE_WORK_FILTER_INIT */
     const char *task_id; /* NULL: any */
     const char *work_type;
     const char *status;
@@ -306,6 +326,7 @@ typedef struct tide_work_filter {
     int64_t limit;         /* 0: 100 */
     const char *before_id; /* only what was added before this one; TIDE_E_NOT_FOUND: it is gone */
 } tide_work_filter;
+#define TIDE_WORK_FILTER_INIT .size = sizeof(tide_work_filter)
 /* Newest first, in steps that each see one durable snapshot. */
 TIDE_API TIDE_MUST_CHECK tide_status tide_work_list(tide_store *store,
                                                     const tide_work_filter *filter,
@@ -346,11 +367,13 @@ typedef struct tide_work_task_stat {
 } tide_work_task_stat;
 
 typedef struct tide_work_stats_fns {
+    size_t size; /* TIDE_WORK_STATS_FNS_INIT */
     tide_status (*item)(void *arg, const tide_work_stat *stat, tide_error *err);
     tide_status (*lease)(void *arg, const tide_work_lease_stat *stat, tide_error *err); /* once */
     tide_status (*task)(void *arg, const tide_work_task_stat *stat,
                         tide_error *err); /* the top ten */
 } tide_work_stats_fns;
+#define TIDE_WORK_STATS_FNS_INIT .size = sizeof(tide_work_stats_fns)
 TIDE_API TIDE_MUST_CHECK tide_status tide_work_stats(tide_store *store,
                                                      const tide_work_stats_fns *fns, void *arg,
                                                      tide_error *err);
@@ -385,6 +408,7 @@ TIDE_API TIDE_MUST_CHECK tide_status tide_work_clean(tide_store *store, int64_t 
 /* ---- schedules ---- */
 
 typedef struct tide_schedule_new {
+    size_t size; /* TIDE_SCHEDULE_NEW_INIT */
     const char *name;
     const char *task_id;
     const char *work_type;
@@ -395,6 +419,7 @@ typedef struct tide_schedule_new {
     int64_t max_retries; /* < 0: the default */
     int64_t timeout_us;
 } tide_schedule_new;
+#define TIDE_SCHEDULE_NEW_INIT .size = sizeof(tide_schedule_new)
 typedef struct tide_schedule {
     const char *name, *task_id, *work_type, *cron;
     int64_t every_us;
@@ -420,6 +445,7 @@ TIDE_API TIDE_MUST_CHECK tide_status tide_schedule_remove(tide_store *store, con
 /* What a resumer needs, read in one snapshot, under a lease on the task ("task/<id>", core lease) that keeps a second
  * resumer out (TIDE_E_CONFLICT: who and how long). */
 typedef struct tide_task_resume_fns {
+    size_t size; /* TIDE_TASK_RESUME_FNS_INIT */
     tide_status (*item)(void *arg, const tide_work_item *item,
                         tide_error *err); /* unfinished and claimable again */
     tide_status (*iteration)(void *arg, const tide_checkpoint *newest_end, int64_t next_iteration,
@@ -433,12 +459,24 @@ typedef struct tide_task_resume_fns {
     tide_status (*response)(void *arg, const tide_idempotency_key *key,
                             tide_error *err); /* completed */
 } tide_task_resume_fns;
-TIDE_API TIDE_MUST_CHECK tide_status tide_task_resume(tide_store *store, const char *task_id,
-                                                      const char *holder, int64_t lease_us,
-                                                      int64_t *lease_token,
-                                                      int64_t *lease_expires_at_us,
+#define TIDE_TASK_RESUME_FNS_INIT .size = sizeof(tide_task_resume_fns)
+typedef struct tide_task_resume_request {
+    size_t size; /* TIDE_TASK_RESUME_REQUEST_INIT */
+    const char *task_id;
+    const char *holder;
+    int64_t lease_us; /* 0: TIDE_WORK_LEASE_US */
+} tide_task_resume_request;
+#define TIDE_TASK_RESUME_REQUEST_INIT .size = sizeof(tide_task_resume_request)
+
+typedef struct tide_task_lease {
+    int64_t token;
+    int64_t expires_at_us;
+} tide_task_lease;
+
+TIDE_API TIDE_MUST_CHECK tide_status tide_task_resume(tide_store *store,
+                                                      const tide_task_resume_request *request,
                                                       const tide_task_resume_fns *fns, void *arg,
-                                                      tide_error *err);
+                                                      tide_task_lease *out, tide_error *err);
 TIDE_API TIDE_MUST_CHECK tide_status tide_task_renew(tide_store *store, const char *task_id,
                                                      int64_t lease_token, int64_t lease_us,
                                                      tide_error *err);

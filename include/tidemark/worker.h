@@ -91,9 +91,14 @@ typedef void tide_worker_event_fn(void *arg, tide_worker_event event, const tide
 
 /* Zero means the default everywhere. */
 typedef struct tide_worker_options {
-    tide_work_claim_request claim; /* worker, types, task, lease; limit is not used */
-    int threads;                   /* 1 */
-    int prefetch;                  /* items held beyond those running; 0: none */
+    size_t size;        /* TIDE_WORKER_OPTIONS_INIT */
+    const char *worker; /* for people */
+    const char *const *types;
+    int type_count;      /* 0: any type */
+    const char *task_id; /* NULL: any task */
+    int64_t lease_us;    /* 0: TIDE_WORK_LEASE_US */
+    int threads;         /* 1 */
+    int prefetch;        /* items held beyond those running; 0: none */
     int64_t poll_us;
     int64_t sweep_us; /* < 0: never */
     int64_t drain_us; /* < 0: stop running items at once */
@@ -107,6 +112,7 @@ typedef struct tide_worker_options {
     tide_worker_event_fn *event; /* may be NULL */
     void *event_arg;
 } tide_worker_options;
+#define TIDE_WORKER_OPTIONS_INIT .size = sizeof(tide_worker_options)
 
 typedef struct tide_worker_totals {
     int64_t claimed, finished, failed, released, lost;

@@ -62,7 +62,9 @@ static tide_status open_store(const up *u, const char *name, tide_store **out, t
 {
     char path[PATH_SIZE];
     TIDE_TRY(make_path(u, name, path, err));
-    return tide_store_open(out, path, &(tide_store_options){.env = u->options->listener.env}, err);
+    return tide_store_open(
+        out, path, &(tide_store_options){TIDE_STORE_OPTIONS_INIT, .env = u->options->listener.env},
+        err);
 }
 
 /* Where callers need TLS or tokens, components call each other by a socket of their own. */

@@ -3,6 +3,7 @@
 
 #include <stdio.h>
 
+#include "base/interface/caller.h"
 #include "colony/audit.h"
 #include "colony/registry.h"
 
@@ -11,6 +12,7 @@ _Static_assert((int)TIDE_COLONY_SESSION_MAX == (int)TIDE_POSITION_ID_MAX, "the s
 
 tide_status tide_colony_open(tide_colony **out, tide_store *store, tide_error *err)
 {
+    TIDE_NEED(out && store, err);
     return tide_sink_open_sql(out, store, err);
 }
 
@@ -22,11 +24,13 @@ void tide_colony_close(tide_colony *colony)
 tide_status tide_colony_put_agent(tide_colony *colony, const char *agent_id, const char *address,
                                   tide_error *err)
 {
+    TIDE_NEED(colony, err);
     return tide_registry_put(colony->store, agent_id, address, "operator", err);
 }
 
 tide_status tide_colony_remove_agent(tide_colony *colony, const char *agent_id, tide_error *err)
 {
+    TIDE_NEED(colony, err);
     return tide_registry_remove(colony->store, agent_id, err);
 }
 
@@ -63,12 +67,13 @@ static tide_status list_position(void *arg, const tide_position *position,
     tide_books sums;
     tide_position_books(position, gaps, &sums);
     const tide_colony_books books = make_books(position, &sums);
-    return l->fn(l->arg, &books, err);
+    return tide_callback_check(l->fn(l->arg, &books, err), err);
 }
 
 tide_status tide_colony_positions(tide_colony *colony, tide_colony_books_fn *fn, void *arg,
                                   tide_error *err)
 {
+    TIDE_NEED(colony && fn, err);
     listing l = {fn, arg};
     return colony->ops->positions(colony, NULL, NULL, true, list_position, &l, err);
 }
@@ -79,12 +84,13 @@ static tide_status list_line(void *arg, const tide_audit_line *line, tide_error 
     tide_colony_books books = make_books(line->position, &line->books);
     books.is_balanced = line->is_balanced;
     (void)snprintf(books.finding, sizeof books.finding, "%s", line->finding);
-    return l->fn(l->arg, &books, err);
+    return tide_callback_check(l->fn(l->arg, &books, err), err);
 }
 
 tide_status tide_colony_audit(tide_colony *colony, tide_colony_books_fn *fn, void *arg,
                               tide_error *err)
 {
+    TIDE_NEED(colony && fn, err);
     listing l = {fn, arg};
     return tide_audit(colony, NULL, NULL, NULL, NULL, list_line, &l, err);
 }
@@ -108,12 +114,13 @@ static tide_status list_gap(void *arg, const tide_gap *gap, tide_error *err)
     (void)snprintf(out.data_type, sizeof out.data_type, "%s", gap->data_type);
     (void)snprintf(out.session_id, sizeof out.session_id, "%s", gap->session_id);
     (void)snprintf(out.reason, sizeof out.reason, "%s", gap->reason);
-    return l->fn(l->arg, &out, err);
+    return tide_callback_check(l->fn(l->arg, &out, err), err);
 }
 
 tide_status tide_colony_gaps(tide_colony *colony, int64_t after_id, tide_colony_gap_fn *fn,
                              void *arg, tide_error *err)
 {
+    TIDE_NEED(colony && fn, err);
     gap_listing l = {fn, arg};
     const tide_gap_filter filter = {.epoch = -1, .after_id = after_id};
     return colony->ops->gaps(colony, &filter, list_gap, &l, err);

@@ -205,8 +205,8 @@ static tide_status finish_item(tide_recovery *r, const char *outcome, const char
     tide_buffer_init(&output, OUTPUT_MAX);
     if (write_output(&output, r, outcome, why) < TIDE_OK)
         return tide_no_memory(err);
-    tide_work_result result = {
-        .work_item_id = r->work_item_id, .token = r->token, .output = tide_buffer_text(&output)};
+    tide_work_result result = {TIDE_WORK_RESULT_INIT, .work_item_id = r->work_item_id,
+                               .token = r->token, .output = tide_buffer_text(&output)};
     r->has_item = false;
     const tide_status status = tide_work_finish(r->options.sink->store, &result, err);
     return status == TIDE_E_LEASE_LOST ? TIDE_OK : status;
@@ -223,8 +223,8 @@ static int64_t parse_gap_id(const char *input)
 static tide_status claim_item(tide_recovery *r, const char *worker, tide_error *err)
 {
     const char *const types[] = {TIDE_RECOVER_WORK_TYPE};
-    const tide_work_claim_request request = {
-        .worker = worker, .types = types, .type_count = 1, .limit = 1};
+    const tide_work_claim_request request = {TIDE_WORK_CLAIM_REQUEST_INIT, .worker = worker,
+                                             .types = types, .type_count = 1, .limit = 1};
     tide_work_claims claims = {0};
     const tide_status status = tide_work_claim(r->options.sink->store, &request, &claims, err);
     if (status == TIDE_OK) {

@@ -160,7 +160,8 @@ static tide_status add_item(tide_store *store, const tide_work_spec *item, tide_
     if (status != TIDE_E_NOT_FOUND)
         return status;
     char task_id[TIDE_WORK_ID_MAX + 1];
-    const tide_task_new task = {.task_id = TIDE_RECOVER_TASK, .title = "Recovery of gaps"};
+    const tide_task_new task = {TIDE_TASK_NEW_INIT, .task_id = TIDE_RECOVER_TASK,
+                                .title = "Recovery of gaps"};
     const tide_status made = tide_task_create(store, &task, task_id, err);
     if (made < TIDE_OK && made != TIDE_E_EXISTS)
         return made;
@@ -175,7 +176,8 @@ static tide_status add_gap(const plan *p, const agent_gaps *agent, const due_gap
     TIDE_TRY(write_input(&input, agent, gap, err));
     char key[48];
     (void)snprintf(key, sizeof key, "gap/%" PRId64, gap->id);
-    const tide_work_spec item = {.task_id = TIDE_RECOVER_TASK,
+    const tide_work_spec item = {TIDE_WORK_SPEC_INIT,
+                                 .task_id = TIDE_RECOVER_TASK,
                                  .work_type = TIDE_RECOVER_WORK_TYPE,
                                  .input = tide_buffer_text(&input),
                                  .priority = 10 - gap->priority,

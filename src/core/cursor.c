@@ -7,6 +7,7 @@
 
 #include "base/buffer.h"
 #include "base/bytes/crc32c.h"
+#include "base/interface/caller.h"
 #include "base/list.h"
 
 enum {
@@ -145,6 +146,7 @@ static tide_status make_room(tide_cursor *cursor, size_t count, tide_error *err)
 tide_status tide_cursor_add(tide_cursor *cursor, int64_t first, int64_t last, int64_t *added,
                             tide_error *err)
 {
+    TIDE_NEED(cursor, err);
     if (first < 1 || last < first)
         return tide_fail(err, TIDE_E_INVALID,
                          "range %" PRId64 "..%" PRId64 ", want 1 <= first <= last", first, last);
@@ -240,6 +242,7 @@ static tide_status append_encoding(const tide_cursor *cursor, tide_buffer *out)
 
 tide_status tide_cursor_encode(const tide_cursor *cursor, tide_buffer *out, tide_error *err)
 {
+    TIDE_NEED(cursor && out, err);
     const size_t before_len = out->len;
     const tide_status status = append_encoding(cursor, out);
     if (status == TIDE_OK)
@@ -320,6 +323,7 @@ static tide_status read_head(tide_reader *body, int64_t *contiguous, uint64_t *h
 tide_status tide_cursor_decode(tide_cursor *cursor, tide_view bytes, size_t hole_max,
                                tide_error *err)
 {
+    TIDE_NEED(cursor, err);
     tide_reader body;
     TIDE_TRY(open_envelope(bytes, &body, err));
     int64_t contiguous = 0;

@@ -6,6 +6,8 @@
 #include <string.h>
 
 #include "base/cleanup.h"
+#include "base/interface/caller.h"
+#include "base/interface/sized.h"
 #include "base/text/utf8.h"
 #include "core/idempotency_row.h"
 #include "core/lease_clock.h"
@@ -225,19 +227,25 @@ static tide_status hand_over(begin_call *call, tide_status status, tide_idempote
     return status;
 }
 
-tide_status tide_idempotency_begin(tide_store *store, const tide_idempotency_request *request,
+tide_status tide_idempotency_begin(tide_store *store, const tide_idempotency_request *given,
                                    tide_idempotency_state *out, tide_error *err)
 {
-    begin_call call = {.request = request};
+    TIDE_NEED(store && out, err);
+    tide_idempotency_request request;
+    begin_call call = {.request = &request};
+    TIDE_TRY(TIDE_SIZED_COPY(&request, given, tide_idempotency_request, err));
     tide_idempotency_state_done(out);
     TIDE_TRY(check_request(&call, err));
     return hand_over(&call, tide_store_write(store, begin_key, &call, err), out, err);
 }
 
-tide_status tide_idempotency_begin_in(tide_tx *tx, const tide_idempotency_request *request,
+tide_status tide_idempotency_begin_in(tide_tx *tx, const tide_idempotency_request *given,
                                       tide_idempotency_state *out, tide_error *err)
 {
-    begin_call call = {.request = request};
+    TIDE_NEED(tx && out, err);
+    tide_idempotency_request request;
+    begin_call call = {.request = &request};
+    TIDE_TRY(TIDE_SIZED_COPY(&request, given, tide_idempotency_request, err));
     tide_idempotency_state_done(out);
     TIDE_TRY(check_request(&call, err));
     return hand_over(&call, begin_key(tx, &call, err), out, err);

@@ -7,6 +7,7 @@
 #include <tidemark/lease.h>
 
 #include "base/cleanup.h"
+#include "base/interface/caller.h"
 #include "base/text/timefmt.h"
 #include "base/text/utf8.h"
 #include "core/idempotency_row.h"
@@ -46,6 +47,7 @@ static tide_status renew_lock(tide_tx *tx, void *arg, tide_error *err)
 tide_status tide_idempotency_renew(tide_store *store, const char *name, int64_t token,
                                    int64_t lock_us, tide_error *err)
 {
+    TIDE_NEED(store, err);
     token_call call = {.name = name, .token = token};
     TIDE_TRY(tide_idempotency_check_name(name, err));
     TIDE_TRY(tide_idempotency_lock_time(lock_us, &call.lock_us, err));
@@ -147,6 +149,7 @@ static tide_status check_end(const token_call *call, tide_error *err)
 tide_status tide_idempotency_complete_in(tide_tx *tx, const char *name, int64_t token,
                                          tide_view response, tide_error *err)
 {
+    TIDE_NEED(tx, err);
     token_call call = {.name = name, .token = token, .status = "completed", .response = response};
     TIDE_TRY(check_end(&call, err));
     return end_key(tx, &call, err);
@@ -155,6 +158,7 @@ tide_status tide_idempotency_complete_in(tide_tx *tx, const char *name, int64_t 
 tide_status tide_idempotency_complete(tide_store *store, const char *name, int64_t token,
                                       tide_view response, tide_error *err)
 {
+    TIDE_NEED(store, err);
     token_call call = {.name = name, .token = token, .status = "completed", .response = response};
     TIDE_TRY(check_end(&call, err));
     return tide_store_write(store, end_key, &call, err);
@@ -163,6 +167,7 @@ tide_status tide_idempotency_complete(tide_store *store, const char *name, int64
 tide_status tide_idempotency_fail_in(tide_tx *tx, const char *name, int64_t token, bool is_final,
                                      tide_view response, tide_error *err)
 {
+    TIDE_NEED(tx, err);
     token_call call = {
         .name = name, .token = token, .status = is_final ? "failed" : NULL, .response = response};
     TIDE_TRY(check_end(&call, err));
@@ -172,6 +177,7 @@ tide_status tide_idempotency_fail_in(tide_tx *tx, const char *name, int64_t toke
 tide_status tide_idempotency_fail(tide_store *store, const char *name, int64_t token, bool is_final,
                                   tide_view response, tide_error *err)
 {
+    TIDE_NEED(store, err);
     token_call call = {
         .name = name, .token = token, .status = is_final ? "failed" : NULL, .response = response};
     TIDE_TRY(check_end(&call, err));

@@ -7,6 +7,8 @@
 
 #include "base/arena.h"
 #include "base/cleanup.h"
+#include "base/interface/caller.h"
+#include "base/interface/sized.h"
 #include "core/idempotency_keys.h"
 #include "core/idempotency_row.h"
 #include "store/statement.h"
@@ -120,13 +122,14 @@ static tide_status find_key(tide_tx *tx, void *arg, tide_error *err)
 tide_status tide_idempotency_find(tide_store *store, const char *name, tide_idempotency_key_fn *fn,
                                   void *arg, tide_error *err)
 {
+    TIDE_NEED(store && fn, err);
     TIDE_TRY(tide_idempotency_check_name(name, err));
     TIDE_CLEANUP(free_page) page *p = new_page(KEY_BYTES_MAX);
     if (!p)
         return tide_no_memory(err);
     p->name = name;
     const tide_status status = tide_store_read(store, find_key, p, err);
-    return status == TIDE_OK ? fn(arg, &p->keys[0], err) : status;
+    return status == TIDE_OK ? tide_callback_check(fn(arg, &p->keys[0], err), err) : status;
 }
 
 static tide_status read_page(tide_tx *tx, void *arg, tide_error *err)
@@ -147,10 +150,14 @@ static tide_status read_page(tide_tx *tx, void *arg, tide_error *err)
     return status < TIDE_OK ? status : TIDE_OK;
 }
 
-tide_status tide_idempotency_list(tide_store *store, const char *status, const char *task_id,
-                                  int64_t limit, tide_idempotency_key_fn *fn, void *arg,
-                                  tide_error *err)
+tide_status tide_idempotency_list(tide_store *store, const tide_idempotency_filter *given,
+                                  tide_idempotency_key_fn *fn, void *arg, tide_error *err)
 {
+    TIDE_NEED(store && fn, err);
+    tide_idempotency_filter filter;
+    TIDE_TRY(TIDE_SIZED_COPY(&filter, given, tide_idempotency_filter, err));
+    const char *status = filter.status;
+    const int64_t limit = filter.limit;
     if (limit < 0)
         return tide_fail(err, TIDE_E_INVALID, "limit %" PRId64 ", want 0 (all) or more", limit);
     if (status && strcmp(status, "pending") != 0 && strcmp(status, "completed") != 0 &&
@@ -162,12 +169,12 @@ tide_status tide_idempotency_list(tide_store *store, const char *status, const c
     if (!p)
         return tide_no_memory(err);
     p->status = status;
-    p->task_id = task_id;
+    p->task_id = filter.task_id;
     do {
         p->limit = left < PAGE ? left : PAGE;
         TIDE_TRY(tide_store_read(store, read_page, p, err));
         for (int i = 0; i < p->count; i++)
-            TIDE_TRY(fn(arg, &p->keys[i], err));
+            TIDE_TRY(tide_callback_check(fn(arg, &p->keys[i], err), err));
         memcpy(p->after, p->last, p->last_len);
         p->after_len = p->last_len;
         left -= p->count;
@@ -211,6 +218,7 @@ static tide_status delete_key(tide_tx *tx, void *arg, tide_error *err)
 tide_status tide_idempotency_delete(tide_store *store, const char *name, bool is_forced,
                                     tide_error *err)
 {
+    TIDE_NEED(store, err);
     delete_call call = {.name = name, .is_forced = is_forced};
     TIDE_TRY(tide_idempotency_check_name(name, err));
     return tide_store_write(store, delete_key, &call, err);
@@ -245,6 +253,7 @@ static tide_status clean_old(tide_tx *tx, void *arg, tide_error *err)
 tide_status tide_idempotency_clean_step(tide_store *store, int64_t keep_us, bool is_any,
                                         int64_t *removed, bool *has_more, tide_error *err)
 {
+    TIDE_NEED(store, err);
     if (keep_us < 0 || keep_us > TIDE_IDEMPOTENCY_EXPIRY_MAX_US)
         return tide_fail(err, TIDE_E_INVALID,
                          "completed keys are kept for up to 100 years, not %" PRId64 " us",

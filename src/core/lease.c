@@ -6,6 +6,7 @@
 
 #include "base/buffer.h"
 #include "base/cleanup.h"
+#include "base/interface/caller.h"
 #include "base/text/utf8.h"
 #include "core/lease_clock.h"
 #include "store/statement.h"
@@ -47,6 +48,7 @@ static tide_status fail_held(tide_tx *tx, const char *name, int64_t now_us, tide
 tide_status tide_lease_claim(tide_tx *tx, const char *name, const char *holder, int64_t duration_us,
                              tide_lease *out, tide_error *err)
 {
+    TIDE_NEED(tx && out, err);
     TIDE_TRY(check_word("name", name, TIDE_LEASE_NAME_MAX, err));
     TIDE_TRY(check_word("holder", holder, TIDE_LEASE_HOLDER_MAX, err));
     TIDE_TRY(check_duration(duration_us, err));
@@ -83,6 +85,7 @@ static tide_status begin_under_token(tide_query **out, tide_tx *tx, const tide_s
 tide_status tide_lease_renew(tide_tx *tx, const char *name, int64_t token, int64_t duration_us,
                              tide_error *err)
 {
+    TIDE_NEED(tx, err);
     TIDE_TRY(check_duration(duration_us, err));
     int64_t now_us = 0;
     int64_t changed = 0;
@@ -95,6 +98,7 @@ tide_status tide_lease_renew(tide_tx *tx, const char *name, int64_t token, int64
 
 tide_status tide_lease_release(tide_tx *tx, const char *name, int64_t token, tide_error *err)
 {
+    TIDE_NEED(tx, err);
     int64_t now_us = 0;
     int64_t changed = 0;
     TIDE_CLEANUP(tide_query_endp) tide_query *query = NULL;
@@ -105,6 +109,7 @@ tide_status tide_lease_release(tide_tx *tx, const char *name, int64_t token, tid
 
 tide_status tide_lease_check(tide_tx *tx, const char *name, int64_t token, tide_error *err)
 {
+    TIDE_NEED(tx, err);
     int64_t now_us = 0;
     TIDE_CLEANUP(tide_query_endp) tide_query *query = NULL;
     TIDE_TRY(begin_under_token(&query, tx, TIDE_SQL_LEASE_CHECK, name, token, &now_us, err));
@@ -114,6 +119,7 @@ tide_status tide_lease_check(tide_tx *tx, const char *name, int64_t token, tide_
 
 tide_status tide_lease_expire(tide_tx *tx, int64_t limit, int64_t *ended, tide_error *err)
 {
+    TIDE_NEED(tx, err);
     if (limit < 1 || limit > TIDE_LEASE_EXPIRE_MAX)
         return tide_fail(err, TIDE_E_INVALID, "limit %" PRId64 ", want 1 to %d", limit,
                          TIDE_LEASE_EXPIRE_MAX);
@@ -126,6 +132,7 @@ tide_status tide_lease_expire(tide_tx *tx, int64_t limit, int64_t *ended, tide_e
 
 tide_status tide_lease_find(tide_tx *tx, const char *name, tide_lease *out, tide_error *err)
 {
+    TIDE_NEED(tx && out, err);
     TIDE_TRY(check_word("name", name, TIDE_LEASE_NAME_MAX, err));
     int64_t now_us = 0;
     TIDE_TRY(tide_lease_now(tx, &now_us, err));

@@ -12,6 +12,7 @@
 
 #include "base/buffer.h"
 #include "base/cleanup.h"
+#include "base/interface/caller.h"
 #include "core/lease_clock.h"
 #include "store/statement.h"
 #include "tidemark_sql.h"
@@ -67,6 +68,7 @@ static tide_status put_anchor(tide_tx *tx, const anchor *fresh, tide_error *err)
 
 tide_status tide_lease_now(tide_tx *tx, int64_t *now_us, tide_error *err)
 {
+    TIDE_NEED(tx, err);
     tide_store *store = tide_tx_store(tx);
     if (tide_store_engine(store) == TIDE_ENGINE_POSTGRES)
         return tide_tx_now(tx, now_us, err);

@@ -7,6 +7,7 @@
 
 #include "base/buffer.h"
 #include "base/cleanup.h"
+#include "base/interface/caller.h"
 #include "store/statement.h"
 #include "tidemark_sql.h"
 
@@ -21,6 +22,7 @@ static void make_key(char out[TIDE_TX_KEY_MAX + 1], const char *name)
 tide_status tide_sequence_declare(tide_tx *tx, const char *name, int64_t count,
                                   tide_sequence_range *range, tide_error *err)
 {
+    TIDE_NEED(tx && range, err);
     TIDE_TRY(tide_sequence_check_name(name, err));
     if (count < 1 || count > TIDE_SEQUENCE_BATCH_MAX)
         return tide_fail(err, TIDE_E_INVALID, "count %" PRId64 ", want 1 to %d", count,
@@ -51,6 +53,7 @@ static tide_status take_numbers(tide_tx *tx, void *arg, tide_error *err)
 tide_status tide_sequence_next(tide_store *store, const char *name, int64_t count,
                                tide_sequence_range *range, tide_identity *identity, tide_error *err)
 {
+    TIDE_NEED(store && range, err);
     next_request request = {.name = name, .count = count};
     TIDE_TRY(tide_store_write(store, take_numbers, &request, err));
     *range = request.range;
@@ -80,6 +83,7 @@ static tide_status raise_sequence(tide_tx *tx, void *arg, tide_error *err)
 tide_status tide_sequence_raise(tide_store *store, const char *name, int64_t last,
                                 int64_t *now_last, tide_error *err)
 {
+    TIDE_NEED(store, err);
     TIDE_TRY(tide_sequence_check_name(name, err));
     if (last < 0)
         return tide_fail(err, TIDE_E_INVALID, "numbers start at 1; cannot raise to %" PRId64, last);
@@ -112,6 +116,7 @@ static tide_status show_sequence(tide_tx *tx, void *arg, tide_error *err)
 tide_status tide_sequence_show(tide_store *store, const char *name, tide_sequence *out,
                                tide_error *err)
 {
+    TIDE_NEED(store && out, err);
     TIDE_TRY(tide_sequence_check_name(name, err));
     show_request request = {.name = name};
     const tide_status status = tide_store_read(store, show_sequence, &request, err);
@@ -144,13 +149,14 @@ static tide_status read_page(tide_tx *tx, void *arg, tide_error *err)
 
 tide_status tide_sequence_list(tide_store *store, tide_sequence_fn *fn, void *arg, tide_error *err)
 {
+    TIDE_NEED(store && fn, err);
     TIDE_CLEANUP(tide_freep) page *p = calloc(1, sizeof *p);
     if (!p)
         return tide_no_memory(err);
     do {
         TIDE_TRY(tide_store_read(store, read_page, p, err));
         for (int i = 0; i < p->count; i++)
-            TIDE_TRY(fn(arg, &p->rows[i], err));
+            TIDE_TRY(tide_callback_check(fn(arg, &p->rows[i], err), err));
         if (p->count > 0)
             memcpy(p->after, p->rows[p->count - 1].name, sizeof p->after);
     } while (p->count == PAGE);

@@ -7,6 +7,8 @@
 
 #include "base/cleanup.h"
 #include "base/digest.h"
+#include "base/interface/caller.h"
+#include "base/interface/sized.h"
 #include "store/statement.h"
 #include "tidemark_sql.h"
 
@@ -45,6 +47,7 @@ static tide_status find_role(tide_token_role *out, tide_view name)
 
 tide_status tide_token_role_find(tide_token_role *out, const char *name, tide_error *err)
 {
+    TIDE_NEED(out, err);
     return find_role(out, tide_view_of(name)) == TIDE_OK
                ? TIDE_OK
                : tide_fail(err, TIDE_E_INVALID, "role '%s' is none of read, write, admin", name);
@@ -126,9 +129,13 @@ static tide_status add_token(tide_tx *tx, void *arg, tide_error *err)
     return status;
 }
 
-tide_status tide_token_create(tide_store *store, const tide_token_new *wanted,
+tide_status tide_token_create(tide_store *store, const tide_token_new *given,
                               char text[TIDE_TOKEN_TEXT_SIZE], tide_token *made, tide_error *err)
 {
+    TIDE_NEED(store, err);
+    tide_token_new own;
+    TIDE_TRY(TIDE_SIZED_COPY(&own, given, tide_token_new, err));
+    const tide_token_new *wanted = &own;
     TIDE_TRY(tide_token_check_name(wanted->name, err));
     if (wanted->agent)
         TIDE_TRY(check_word(wanted->agent, "the name of an agent", err));
@@ -223,6 +230,7 @@ static tide_status find_token(tide_tx *tx, void *arg, tide_error *err)
 
 tide_status tide_token_check(tide_store *store, tide_view text, tide_token *out, tide_error *err)
 {
+    TIDE_NEED(store && out, err);
     check_request request = {.is_found = false};
     TIDE_TRY(tide_sha256_of(text, request.digest, err));
     TIDE_TRY(tide_store_read(store, find_token, &request, err));
@@ -241,6 +249,7 @@ tide_status tide_token_check(tide_store *store, tide_view text, tide_token *out,
 
 tide_status tide_token_use(tide_store *store, const char *name, tide_error *err)
 {
+    TIDE_NEED(store, err);
     TIDE_TRY(tide_token_check_name(name, err));
     return tide_store_exec(store, TIDE_SQL_TOKEN_USE, NULL, err, tide_bind_text("name", name),
                            tide_bind_now("now"),
@@ -249,6 +258,7 @@ tide_status tide_token_use(tide_store *store, const char *name, tide_error *err)
 
 tide_status tide_token_revoke(tide_store *store, const char *name, tide_error *err)
 {
+    TIDE_NEED(store, err);
     int64_t changed = 0;
     TIDE_TRY(tide_token_check_name(name, err));
     TIDE_TRY(tide_store_exec(store, TIDE_SQL_TOKEN_REVOKE, &changed, err,
@@ -284,6 +294,7 @@ static tide_status read_page(tide_tx *tx, void *arg, tide_error *err)
 tide_status tide_token_list(tide_store *store, bool has_revoked, tide_token_fn *fn, void *arg,
                             tide_error *err)
 {
+    TIDE_NEED(store && fn, err);
     TIDE_CLEANUP(tide_freep) page *p = calloc(1, sizeof *p);
     if (!p)
         return tide_no_memory(err);
@@ -291,7 +302,7 @@ tide_status tide_token_list(tide_store *store, bool has_revoked, tide_token_fn *
     do {
         TIDE_TRY(tide_store_read(store, read_page, p, err));
         for (int i = 0; i < p->count; i++)
-            TIDE_TRY(fn(arg, &p->rows[i].token, err));
+            TIDE_TRY(tide_callback_check(fn(arg, &p->rows[i].token, err), err));
         if (p->count > 0)
             p->after = p->rows[p->count - 1];
     } while (p->count == PAGE);

@@ -4,6 +4,8 @@
  * writer serves everybody; so a batch is prepared before, for the place where the stream's head stood a moment ago (where
  * our last commit left it, or where a look finds it), and the transaction looks whether it still stands there. If it
  * does not, the batch is made again inside. With one committer per stream that does not happen. */
+#include "base/interface/caller.h"
+#include "base/interface/sized.h"
 #include "feed/parts.h"
 
 #include <inttypes.h>
@@ -293,9 +295,6 @@ static tide_status check_records(const tide_feed_records *records, tide_error *e
 static tide_status check_all(const tide_feed *feed, const tide_feed_records *records, int count,
                              tide_error *err)
 {
-    if (count < 1 || count > TIDE_FEED_COMMIT_STREAMS_MAX)
-        return tide_fail(err, TIDE_E_INVALID, "a commit has records of 1 to %d streams, not %d",
-                         TIDE_FEED_COMMIT_STREAMS_MAX, count);
     for (int i = 0; i < count; i++) {
         TIDE_TRY(check_records(&records[i], err));
         for (int j = 0; j < i; j++)
@@ -411,8 +410,8 @@ static tide_status commit_drafts(commit *c, tide_error *err)
     return status;
 }
 
-tide_status tide_feed_commit(tide_feed *feed, tide_feed_records *records, int count,
-                             tide_error *err)
+static tide_status commit_records(tide_feed *feed, tide_feed_records *records, int count,
+                                  tide_error *err)
 {
     TIDE_TRY(check_all(feed, records, count, err));
     TIDE_CLEANUP(tide_portions_done) tide_portions p = {.count = 0};
@@ -431,5 +430,19 @@ tide_status tide_feed_commit(tide_feed *feed, tide_feed_records *records, int co
         tide_portions_number(&p, records, count);
     for (int i = 0; i < p.count; i++)
         tide_draft_done(&drafts[i]);
+    return status;
+}
+
+tide_status tide_feed_commit(tide_feed *feed, tide_feed_records *records, int count,
+                             tide_error *err)
+{
+    TIDE_NEED(feed, err);
+    if (count < 1 || count > TIDE_FEED_COMMIT_STREAMS_MAX)
+        return tide_fail(err, TIDE_E_INVALID, "a commit has records of 1 to %d streams, not %d",
+                         TIDE_FEED_COMMIT_STREAMS_MAX, count);
+    TIDE_CLEANUP(tide_sized_list_done) tide_sized_list list = {0};
+    TIDE_TRY(TIDE_SIZED_LIST(&list, records, count, tide_feed_records, err));
+    const tide_status status = commit_records(feed, list.items, count, err);
+    tide_sized_list_return(&list);
     return status;
 }

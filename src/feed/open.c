@@ -1,4 +1,6 @@
 /* open.c - the feed, and which streams it has. See feed.h and parts.h. */
+#include "base/interface/caller.h"
+#include "base/interface/sized.h"
 #include "feed/parts.h"
 
 #include <inttypes.h>
@@ -22,7 +24,8 @@ static int64_t or_default(int64_t value, int64_t otherwise)
 
 static tide_status set_options(tide_feed *feed, const tide_feed_options *given, tide_error *err)
 {
-    tide_feed_options options = given ? *given : (tide_feed_options){.codec = NULL};
+    tide_feed_options options;
+    TIDE_TRY(TIDE_SIZED_COPY_OPTIONAL(&options, given, tide_feed_options, err));
     options.keep_us = or_default(options.keep_us, hour_us);
     options.keep_bytes = or_default(options.keep_bytes, 1024 * mebibyte);
     options.hard_us = or_default(options.hard_us, 24 * hour_us);
@@ -130,6 +133,7 @@ static tide_status raise_counters(tide_feed *feed, tide_error *err)
 tide_status tide_feed_open(tide_feed **out, tide_store *store, const tide_feed_options *options,
                            tide_error *err)
 {
+    TIDE_NEED(out && store, err);
     if (tide_store_engine(store) != TIDE_ENGINE_SQLITE)
         return tide_fail(err, TIDE_E_UNSUPPORTED,
                          "streams are kept in SQLite files, beside the program that writes them; "
@@ -220,6 +224,7 @@ static tide_status find_stream(tide_tx *tx, void *arg, tide_error *err)
 
 tide_status tide_feed_declare(tide_feed *feed, const char *stream, tide_error *err)
 {
+    TIDE_NEED(feed, err);
     TIDE_TRY(tide_stream_check_name(stream, err));
     char name[TIDE_FEED_NAME_MAX + 1];
     (void)snprintf(name, sizeof name, "%s", stream);
@@ -288,6 +293,7 @@ static tide_status show_stream(tide_tx *tx, void *arg, tide_error *err)
 tide_status tide_feed_show(tide_feed *feed, const char *stream, tide_feed_stream *out,
                            tide_error *err)
 {
+    TIDE_NEED(feed && out, err);
     if (!stream || strlen(stream) > TIDE_FEED_NAME_MAX)
         return tide_fail(err, TIDE_E_NOT_FOUND, "there is no such stream");
     tide_feed_stream found = {0};
@@ -315,6 +321,7 @@ tide_status tide_stream_names(tide_tx *tx, void *arg, tide_error *err)
 
 tide_status tide_feed_list(tide_feed *feed, tide_feed_stream_fn *fn, void *arg, tide_error *err)
 {
+    TIDE_NEED(feed && fn, err);
     TIDE_CLEANUP(tide_freep) tide_stream_name_list *list = calloc(1, sizeof *list);
     if (!list)
         return tide_no_memory(err);
@@ -322,7 +329,7 @@ tide_status tide_feed_list(tide_feed *feed, tide_feed_stream_fn *fn, void *arg, 
     for (int i = 0; i < list->count; i++) {
         tide_feed_stream stream;
         TIDE_TRY(tide_feed_show(feed, list->names[i], &stream, err));
-        TIDE_TRY(fn(arg, &stream, err));
+        TIDE_TRY(tide_callback_check(fn(arg, &stream, err), err));
     }
     return TIDE_OK;
 }
@@ -339,13 +346,15 @@ static tide_status look_at_heads(tide_tx *tx, void *arg, tide_error *err)
     TIDE_TRY(tide_query_begin(&query, tx, TIDE_SQL_FEED_STREAM_HEADS, err));
     TIDE_EACH(tide_query_step(query, err)) {
         const tide_view name = tide_query_col_text(query);
-        TIDE_TRY(look->fn(look->arg, name, tide_query_col_i64(query), err));
+        TIDE_TRY(
+            tide_callback_check(look->fn(look->arg, name, tide_query_col_i64(query), err), err));
     }
     return TIDE_OK;
 }
 
 tide_status tide_feed_heads(tide_feed *feed, tide_feed_head_fn *fn, void *arg, tide_error *err)
 {
+    TIDE_NEED(feed && fn, err);
     head_look look = {.fn = fn, .arg = arg};
     return tide_store_read(feed->store, look_at_heads, &look, err);
 }

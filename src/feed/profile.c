@@ -2,6 +2,7 @@
 #include <tidemark/feed.h>
 
 #include "base/cleanup.h"
+#include "base/interface/caller.h"
 #include "base/text/utf8.h"
 #include "feed/parts.h"
 #include "store/statement.h"
@@ -79,6 +80,7 @@ static tide_status put_frames(tide_tx *tx, void *arg, tide_error *err)
 tide_status tide_feed_frames_put(tide_feed *feed, const tide_view *names, uint64_t *ids, int count,
                                  tide_error *err)
 {
+    TIDE_NEED(feed, err);
     for (int i = 0; i < count; i++)
         if (!tide_utf8_valid(names[i]))
             return tide_fail(err, TIDE_E_INVALID, "a frame's name is UTF-8 text");
@@ -128,7 +130,7 @@ static tide_status get_slice(tide_feed *feed, names_request *request, tide_feed_
         const tide_view name = tide_view_of(at);
         at += name.len + 1;
         if (name.len > 0)
-            TIDE_TRY(fn(arg, request->ids[i], name, err));
+            TIDE_TRY(tide_callback_check(fn(arg, request->ids[i], name, err), err));
     }
     return TIDE_OK;
 }
@@ -136,6 +138,7 @@ static tide_status get_slice(tide_feed *feed, names_request *request, tide_feed_
 tide_status tide_feed_frames_get(tide_feed *feed, const uint64_t *ids, int count,
                                  tide_feed_frame_fn *fn, void *arg, tide_error *err)
 {
+    TIDE_NEED(feed && fn, err);
     names_request request = {.count = 0};
     tide_buffer_init(&request.names, TIDE_FEED_PAGE_BYTES_MAX);
     tide_status status = TIDE_OK;
@@ -185,6 +188,7 @@ static tide_status put_binaries(tide_tx *tx, void *arg, tide_error *err)
 tide_status tide_feed_binaries_put(tide_feed *feed, const tide_feed_binary *binaries, int count,
                                    tide_error *err)
 {
+    TIDE_NEED(feed, err);
     for (int i = 0; i < count; i++)
         if (!tide_utf8_valid(binaries[i].build_id) || !tide_utf8_valid(binaries[i].service_id) ||
             !tide_utf8_valid(binaries[i].binary_path))
@@ -211,7 +215,7 @@ static tide_status list_binaries(tide_tx *tx, void *arg, tide_error *err)
         binary.first_seen_us = tide_query_col_time(query);
         binary.last_seen_us = tide_query_col_time(query);
         binary.has_debug_info = tide_query_col_bool(query);
-        TIDE_TRY(list->fn(list->arg, &binary, err));
+        TIDE_TRY(tide_callback_check(list->fn(list->arg, &binary, err), err));
     }
     return TIDE_OK;
 }
@@ -219,6 +223,7 @@ static tide_status list_binaries(tide_tx *tx, void *arg, tide_error *err)
 tide_status tide_feed_binaries_get(tide_feed *feed, tide_feed_binary_fn *fn, void *arg,
                                    tide_error *err)
 {
+    TIDE_NEED(feed && fn, err);
     binaries_list list = {.fn = fn, .arg = arg};
     return tide_store_read(feed->store, list_binaries, &list, err);
 }

@@ -8,6 +8,8 @@
 #include <tidemark/watch.h>
 
 #include "base/cleanup.h"
+#include "base/interface/caller.h"
+#include "base/interface/sized.h"
 #include "feed/page.h"
 #include "feed/parts.h"
 #include "store/statement.h"
@@ -133,12 +135,15 @@ static tide_status note_reader(tide_feed *feed, const tide_page *page, tide_erro
     return is_refusal ? status : TIDE_OK;
 }
 
-tide_status tide_feed_read(tide_feed *feed, const tide_feed_request *request,
+tide_status tide_feed_read(tide_feed *feed, const tide_feed_request *given,
                            tide_feed_answer *answer, tide_error *err)
 {
+    TIDE_NEED(feed && answer, err);
+    tide_feed_request request;
+    TIDE_TRY(TIDE_SIZED_COPY(&request, given, tide_feed_request, err));
     TIDE_CLEANUP(tide_feed_answer_done) tide_feed_answer found = {0};
     TIDE_CLEANUP(tide_page_done) tide_page page;
-    TIDE_TRY(tide_page_init(&page, feed, request, &found, err));
+    TIDE_TRY(tide_page_init(&page, feed, &request, &found, err));
     TIDE_TRY(read_page(feed, &page, err));
     if (tide_epochs_raise(&page))
         TIDE_TRY(read_page(feed, &page, err));

@@ -2,6 +2,7 @@
  *
  * A position only rises within an epoch of the store. Positions are written when they move, and when the row says little more
  * than that the reader is alive, now and then. */
+#include "base/interface/caller.h"
 #include "feed/parts.h"
 
 #include <inttypes.h>
@@ -213,13 +214,14 @@ static tide_status list_readers(tide_tx *tx, void *arg, tide_error *err)
 tide_status tide_feed_readers(tide_feed *feed, const char *stream, tide_feed_reader_fn *fn,
                               void *arg, tide_error *err)
 {
+    TIDE_NEED(feed && fn, err);
     TIDE_CLEANUP(tide_freep) reader_list *list = calloc(1, sizeof *list);
     if (!list)
         return tide_no_memory(err);
     list->stream = stream;
     TIDE_TRY(tide_store_read(feed->store, list_readers, list, err));
     for (int i = 0; i < list->count; i++)
-        TIDE_TRY(fn(arg, &list->rows[i], err));
+        TIDE_TRY(tide_callback_check(fn(arg, &list->rows[i], err), err));
     return TIDE_OK;
 }
 
@@ -245,6 +247,7 @@ static tide_status drop_reader(tide_tx *tx, void *arg, tide_error *err)
 tide_status tide_feed_forget(tide_feed *feed, const char *stream, const char *reader,
                              tide_error *err)
 {
+    TIDE_NEED(feed, err);
     forget_request request = {.stream = stream, .reader = reader};
     return tide_store_write(feed->store, drop_reader, &request, err);
 }

@@ -118,6 +118,7 @@ tide_status tide_record_batch_join(tide_record_batch *batch, const tide_record_b
 tide_feed_records tide_record_batch_feed(tide_record_batch *batch, const char *stream)
 {
     return (tide_feed_records){
+        TIDE_FEED_RECORDS_INIT,
         .stream = stream ? stream : batch->type->name,
         .bytes = batch->bytes.ptr,
         .len = batch->bytes.len,

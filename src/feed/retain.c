@@ -7,6 +7,7 @@
  * A stream is cut at its old end only, a batch at a time: its floor rises. The stream of receipts is kept for hard_us and is not
  * cut for its size. A step is several transactions of a bounded number of batches and bytes each, so that writers get in
  * between. */
+#include "base/interface/caller.h"
 #include "feed/parts.h"
 
 #include <inttypes.h>
@@ -456,6 +457,7 @@ static tide_status take_turns(turn *t, tide_error *err)
 
 tide_status tide_feed_step(tide_feed *feed, int64_t *next_us, tide_error *err)
 {
+    TIDE_NEED(feed, err);
     TIDE_CLEANUP(tide_freep) turn *t = calloc(1, sizeof *t);
     if (!t)
         return tide_no_memory(err);

@@ -13,6 +13,7 @@
 
 #include "base/arena.h"
 #include "base/cleanup.h"
+#include "base/interface/caller.h"
 #include "feed/parts.h"
 #include "feed/walk.h"
 #include "store/statement.h"
@@ -419,9 +420,11 @@ static tide_status copy_all(salvage *s, tide_error *err)
 tide_status tide_feed_salvage(tide_feed *feed, const char *path, tide_feed_salvaged *out,
                               tide_error *err)
 {
+    TIDE_NEED(feed, err);
     if (access(path, F_OK) == 0)
         return tide_fail(err, TIDE_E_EXISTS, "there is something at %s already", path);
-    const tide_store_options options = {.env = tide_store_env(feed->store), .state_dir = ""};
+    const tide_store_options options = {TIDE_STORE_OPTIONS_INIT, .env = tide_store_env(feed->store),
+                                        .state_dir = ""};
     TIDE_CLEANUP(tide_store_closep) tide_store *store = NULL;
     TIDE_TRY(tide_store_open(&store, path, &options, err));
     tide_feed_options feed_options = feed->options;

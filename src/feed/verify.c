@@ -12,6 +12,7 @@
 #include <stdlib.h>
 
 #include "base/cleanup.h"
+#include "base/interface/caller.h"
 #include "feed/parts.h"
 #include "feed/walk.h"
 #include "store/statement.h"
@@ -270,6 +271,7 @@ static tide_status verify_stream(verification *v, tide_error *err)
 tide_status tide_feed_verify(tide_feed *feed, const char *stream, tide_feed_finding_fn *fn,
                              void *arg, tide_error *err)
 {
+    TIDE_NEED(feed, err);
     TIDE_CLEANUP(tide_freep) tide_stream_name_list *list = calloc(1, sizeof *list);
     TIDE_CLEANUP(tide_freep) verification *v = calloc(1, sizeof *v);
     if (!list || !v)

@@ -5,6 +5,7 @@
 #include <string.h>
 
 #include "base/cleanup.h"
+#include "base/interface/caller.h"
 #include "journal/annotate.h"
 #include "journal/check.h"
 #include "journal/page.h"
@@ -57,6 +58,7 @@ static tide_status annotate(tide_tx *tx, void *arg, tide_error *err)
 tide_status tide_journal_annotate(tide_store *store, const char *id_or_number, const char *severity,
                                   const char *note, int64_t *annotation_id, tide_error *err)
 {
+    TIDE_NEED(store, err);
     annotate_request request = {.id_or_number = id_or_number,
                                 .severity = severity ? severity : "info",
                                 .note = note ? note : ""};
@@ -117,6 +119,7 @@ static tide_status read_page(tide_tx *tx, void *arg, tide_error *err)
 tide_status tide_journal_annotations(tide_store *store, const char *id_or_number,
                                      tide_annotation_fn *fn, void *arg, tide_error *err)
 {
+    TIDE_NEED(store && fn, err);
     TIDE_CLEANUP(annotation_page_freep) annotation_page *page = calloc(1, sizeof *page);
     if (!page)
         return tide_no_memory(err);
@@ -125,7 +128,7 @@ tide_status tide_journal_annotations(tide_store *store, const char *id_or_number
     do {
         TIDE_TRY(tide_store_read(store, read_page, page, err));
         for (int i = 0; i < page->count; i++)
-            TIDE_TRY(fn(arg, &page->rows[i], err));
+            TIDE_TRY(tide_callback_check(fn(arg, &page->rows[i], err), err));
         if (page->count > 0)
             page->after = page->rows[page->count - 1].annotation_id;
     } while (page->count == PAGE);

@@ -7,6 +7,8 @@
 #include <string.h>
 
 #include "base/cleanup.h"
+#include "base/interface/caller.h"
+#include "base/interface/sized.h"
 #include "base/text/uuid.h"
 #include "journal/append_tx.h"
 #include "journal/check.h"
@@ -61,12 +63,17 @@ static tide_status check_ids_differ(const tide_append *a, tide_error *err)
     return TIDE_OK;
 }
 
-static tide_status prepare(tide_append *a, const tide_checkpoint_new *given, int count,
-                           tide_env *env, tide_error *err)
+static tide_status check_count(int count, tide_error *err)
 {
     if (count < 1 || count > TIDE_JOURNAL_BATCH_MAX)
         return tide_fail(err, TIDE_E_INVALID, "%d checkpoints at once, want 1 to %d", count,
                          TIDE_JOURNAL_BATCH_MAX);
+    return TIDE_OK;
+}
+
+static tide_status prepare(tide_append *a, const tide_checkpoint_new *given, int count,
+                           tide_env *env, tide_error *err)
+{
     a->items = calloc((size_t)count, sizeof *a->items);
     if (!a->items)
         return tide_no_memory(err);
@@ -95,7 +102,11 @@ static tide_status append_in(tide_tx *tx, const tide_checkpoint_new *checkpoints
 tide_status tide_journal_append_in(tide_tx *tx, const tide_checkpoint_new *checkpoints, int count,
                                    tide_checkpoint_numbers *out, tide_error *err)
 {
-    return append_in(tx, checkpoints, count, out, false, err);
+    TIDE_NEED(tx, err);
+    TIDE_CLEANUP(tide_sized_list_done) tide_sized_list list = {0};
+    TIDE_TRY(check_count(count, err));
+    TIDE_TRY(TIDE_SIZED_LIST(&list, checkpoints, count, tide_checkpoint_new, err));
+    return append_in(tx, list.items, count, out, false, err);
 }
 
 tide_status tide_journal_append_known_in(tide_tx *tx, const tide_checkpoint_new *checkpoints,
@@ -135,18 +146,21 @@ static tide_status explain(tide_append *a, tide_store *store, tide_status status
     return found;
 }
 
-tide_status tide_journal_append(tide_store *store, const tide_checkpoint_new *checkpoint,
+tide_status tide_journal_append(tide_store *store, const tide_checkpoint_new *given,
                                 tide_checkpoint_numbers *out, tide_error *err)
 {
+    TIDE_NEED(store, err);
+    tide_checkpoint_new checkpoint;
+    TIDE_TRY(TIDE_SIZED_COPY(&checkpoint, given, tide_checkpoint_new, err));
     const bool is_postgres = tide_store_engine(store) == TIDE_ENGINE_POSTGRES;
     TIDE_CLEANUP(append_done) tide_append a = {.out = out, .is_known = is_postgres};
-    TIDE_TRY(prepare(&a, checkpoint, 1, tide_store_env(store), err));
+    TIDE_TRY(prepare(&a, &checkpoint, 1, tide_store_env(store), err));
     TIDE_TRY(tide_snapshot_foresee(&a.items[0].snapshot, store, err));
     tide_error cause = {.status = TIDE_OK};
     tide_status status = tide_store_write_by_id(store, tide_append_write, &a,
-                                                checkpoint->checkpoint_id != NULL, &cause);
+                                                checkpoint.checkpoint_id != NULL, &cause);
     /* Another has written this very id meanwhile: look at it. */
-    if ((status == TIDE_E_EXISTS || status == TIDE_E_CONFLICT) && checkpoint->checkpoint_id)
+    if ((status == TIDE_E_EXISTS || status == TIDE_E_CONFLICT) && checkpoint.checkpoint_id)
         status = tide_store_write(store, tide_append_write, &a, &cause);
     if (status == TIDE_E_CONFLICT || status == TIDE_E_DAMAGED || status == TIDE_E_INVALID)
         status = explain(&a, store, status, &cause);
@@ -154,7 +168,7 @@ tide_status tide_journal_append(tide_store *store, const tide_checkpoint_new *ch
         status = tide_fail(&cause, status,
                            "no checkpoint of task %s: number %" PRId64 " was the last, of the task "
                            "or of the journal",
-                           checkpoint->task_id, INT64_MAX);
+                           checkpoint.task_id, INT64_MAX);
     if (status < TIDE_OK && err)
         *err = cause;
     return status;
@@ -176,18 +190,27 @@ tide_status tide_journal_checkpoint_with_sequence(tide_store *store, const char 
                                                   const char *message, int64_t sequence,
                                                   tide_checkpoint_numbers *out, tide_error *err)
 {
-    return append_expected(store, (tide_checkpoint_new){.task_id = task_id, .message = message},
-                           sequence, out, err);
-}
-
-tide_status tide_journal_checkpoint_with_tags_and_sequence(
-    tide_store *store, const char *task_id, const char *message, const char *const *tags,
-    int tag_count, int64_t sequence, tide_checkpoint_numbers *out, tide_error *err)
-{
+    TIDE_NEED(store, err);
     return append_expected(
         store,
-        (tide_checkpoint_new){
-            .task_id = task_id, .message = message, .tags = tags, .tag_count = tag_count},
+        (tide_checkpoint_new){TIDE_CHECKPOINT_NEW_INIT, .task_id = task_id, .message = message},
+        sequence, out, err);
+}
+
+tide_status tide_journal_checkpoint_with_tags_and_sequence(tide_store *store,
+                                                           const tide_checkpoint_new *given,
+                                                           int64_t sequence,
+                                                           tide_checkpoint_numbers *out,
+                                                           tide_error *err)
+{
+    TIDE_NEED(store, err);
+    tide_checkpoint_new checkpoint;
+    TIDE_TRY(TIDE_SIZED_COPY(&checkpoint, given, tide_checkpoint_new, err));
+    return append_expected(
+        store,
+        (tide_checkpoint_new){TIDE_CHECKPOINT_NEW_INIT, .task_id = checkpoint.task_id,
+                              .message = checkpoint.message, .tags = checkpoint.tags,
+                              .tag_count = checkpoint.tag_count},
         sequence, out, err);
 }
 
@@ -196,6 +219,9 @@ tide_status tide_journal_auto_checkpoint_with_sequence(tide_store *store, const 
                                                        tide_checkpoint_numbers *out,
                                                        tide_error *err)
 {
-    return append_expected(store, (tide_checkpoint_new){.task_id = task_id, .trigger = trigger},
-                           sequence, out, err);
+    TIDE_NEED(store, err);
+    return append_expected(
+        store,
+        (tide_checkpoint_new){TIDE_CHECKPOINT_NEW_INIT, .task_id = task_id, .trigger = trigger},
+        sequence, out, err);
 }

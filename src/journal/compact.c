@@ -9,6 +9,8 @@
 #include <stdlib.h>
 
 #include "base/cleanup.h"
+#include "base/interface/caller.h"
+#include "base/interface/sized.h"
 #include "journal/collect.h"
 #include "journal/removal.h"
 #include "journal/tasks.h"
@@ -160,9 +162,13 @@ static tide_status check_task(tide_tx *tx, void *arg, tide_error *err)
     return status;
 }
 
-tide_status tide_journal_compact(tide_store *store, const tide_compaction *policy,
+tide_status tide_journal_compact(tide_store *store, const tide_compaction *given,
                                  tide_compacted *out, tide_error *err)
 {
+    TIDE_NEED(store, err);
+    tide_compaction own;
+    TIDE_TRY(TIDE_SIZED_COPY(&own, given, tide_compaction, err));
+    const tide_compaction *policy = &own;
     if (policy->older_than_us < 0 || policy->up_to_global < 0)
         return tide_fail(err, TIDE_E_INVALID, "older than %" PRId64 " us, up to number %" PRId64,
                          policy->older_than_us, policy->up_to_global);

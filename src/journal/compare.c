@@ -2,6 +2,7 @@
 #include <tidemark/journal.h>
 
 #include "base/cleanup.h"
+#include "base/interface/caller.h"
 #include "journal/events.h"
 #include "journal/json_diff.h"
 #include "journal/page.h"
@@ -54,10 +55,12 @@ static tide_status record_restore(tide_tx *tx, void *arg, tide_error *err)
 tide_status tide_journal_restore(tide_store *store, const char *id_or_number,
                                  tide_checkpoint_fn *fn, void *arg, tide_error *err)
 {
+    TIDE_NEED(store && fn, err);
     TIDE_CLEANUP(tide_journal_page_freep) tide_journal_page *page = NULL;
     TIDE_TRY(load_one(&page, store, id_or_number, err));
     restore_request request = {.checkpoint = &page->rows[0].checkpoint};
-    TIDE_TRY(fn(arg, request.checkpoint, err)); /* what was refused was not restored */
+    TIDE_TRY(tide_callback_check(fn(arg, request.checkpoint, err),
+                                 err)); /* what was refused was not restored */
     return tide_store_write(store, record_restore, &request, err);
 }
 
@@ -66,6 +69,7 @@ tide_status tide_journal_restore(tide_store *store, const char *id_or_number,
 tide_status tide_journal_diff(tide_store *store, const char *a, const char *b,
                               tide_difference_fn *fn, void *arg, tide_error *err)
 {
+    TIDE_NEED(store && fn, err);
     TIDE_CLEANUP(tide_journal_page_freep) tide_journal_page *first = NULL;
     TIDE_CLEANUP(tide_journal_page_freep) tide_journal_page *second = NULL;
     TIDE_TRY(load_one(&first, store, a, err));

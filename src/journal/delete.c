@@ -6,6 +6,7 @@
 
 #include "base/buffer.h"
 #include "base/cleanup.h"
+#include "base/interface/caller.h"
 #include "journal/collect.h"
 #include "journal/page.h"
 #include "journal/removal.h"
@@ -59,6 +60,7 @@ static tide_status delete_one(tide_tx *tx, void *arg, tide_error *err)
 tide_status tide_journal_delete(tide_store *store, const char *id_or_number, bool is_forced,
                                 tide_error *err)
 {
+    TIDE_NEED(store, err);
     TIDE_CLEANUP(tide_freep) delete_request *request = calloc(1, sizeof *request);
     if (!request)
         return tide_no_memory(err);

@@ -7,6 +7,8 @@
 #include <string.h>
 
 #include "base/cleanup.h"
+#include "base/interface/caller.h"
+#include "base/interface/sized.h"
 #include "base/text/utf8.h"
 #include "journal/check.h"
 #include "journal/export_line.h"
@@ -175,7 +177,8 @@ static tide_status write_checkpoints(tide_exporter *e, tide_error *err)
 {
     if (e->counts.head == 0)
         return TIDE_OK;
-    const tide_journal_filter filter = {.task_id = e->task_id, .last_global = e->counts.head};
+    const tide_journal_filter filter = {TIDE_JOURNAL_FILTER_INIT, .task_id = e->task_id,
+                                        .last_global = e->counts.head};
     TIDE_CLEANUP(tide_walk_done) tide_walk walk = {0};
     TIDE_TRY(tide_walk_begin(&walk, e->store, &filter, TIDE_PAGE_SNAPSHOTS | TIDE_PAGE_ANNOTATIONS,
                              err));
@@ -216,16 +219,22 @@ static tide_status export_all(tide_exporter *e, tide_error *err)
     return write_end(e, err);
 }
 
-tide_status tide_journal_export(tide_store *store, const char *task_id,
-                                tide_journal_write_fn *write, void *arg,
-                                tide_journal_progress_fn *progress, tide_journal_transfer *out,
-                                tide_error *err)
+tide_status tide_journal_export(tide_store *store, const tide_journal_export_request *given,
+                                tide_journal_transfer *out, tide_error *err)
 {
-    if (task_id)
-        TIDE_TRY(tide_journal_check_name("task id", task_id, TIDE_JOURNAL_ID_MAX, err));
+    TIDE_NEED(store, err);
+    tide_journal_export_request request;
+    TIDE_TRY(TIDE_SIZED_COPY(&request, given, tide_journal_export_request, err));
+    if (!request.write)
+        return tide_fail(err, TIDE_E_INVALID, "an export needs a function that writes");
+    if (request.task_id)
+        TIDE_TRY(tide_journal_check_name("task id", request.task_id, TIDE_JOURNAL_ID_MAX, err));
     TIDE_CLEANUP(exporter_done)
-    tide_exporter e = {
-        .store = store, .task_id = task_id, .write = write, .arg = arg, .progress = progress};
+    tide_exporter e = {.store = store,
+                       .task_id = request.task_id,
+                       .write = request.write,
+                       .arg = request.arg,
+                       .progress = request.progress};
     tide_buffer_init(&e.line, TIDE_EXPORT_LINE_MAX);
     tide_arena_init(&e.arena, TIDE_IMPORT_ROOM_MAX);
     TIDE_TRY(export_all(&e, err));

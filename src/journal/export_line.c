@@ -1,5 +1,6 @@
 #include "journal/export_line.h"
 
+#include "base/interface/caller.h"
 #include "base/text/timefmt.h"
 #include "journal/import_reader.h"
 
@@ -18,7 +19,7 @@ tide_status tide_export_send(tide_exporter *e, tide_json *json, bool is_last, ti
         return tide_export_fail_line(status, err);
     if (!is_last)
         TIDE_TRY(tide_sha256_add(&e->sha, tide_buffer_view(&e->line), err));
-    TIDE_TRY(e->write(e->arg, tide_buffer_view(&e->line), err));
+    TIDE_TRY(tide_callback_check(e->write(e->arg, tide_buffer_view(&e->line), err), err));
     tide_buffer_clear(&e->line);
     return TIDE_OK;
 }

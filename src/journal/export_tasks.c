@@ -1,4 +1,5 @@
 /* export_tasks.c - types and tasks go into an export before the checkpoints that need them. */
+#include "base/interface/caller.h"
 #include "journal/export_line.h"
 
 #include <stdio.h>
@@ -127,7 +128,8 @@ static tide_status write_rows(tide_exporter *e, tide_tx_fn *read, const char *ta
         if (status >= TIDE_OK && page->lines.len > 0) {
             status = tide_sha256_add(&e->sha, tide_buffer_view(&page->lines), err);
             if (status >= TIDE_OK)
-                status = e->write(e->arg, tide_buffer_view(&page->lines), err);
+                status =
+                    tide_callback_check(e->write(e->arg, tide_buffer_view(&page->lines), err), err);
         }
         *written += page->written;
         memcpy(page->after, page->last, sizeof page->after);

@@ -10,6 +10,7 @@
 
 #include "base/buffer.h"
 #include "base/cleanup.h"
+#include "base/interface/caller.h"
 #include "base/text/uuid.h"
 #include "journal/chain.h"
 #include "journal/check.h"
@@ -96,6 +97,7 @@ tide_status tide_journal_fork(tide_store *store, const char *id_or_number, const
                               const char *title, char out_task_id[TIDE_JOURNAL_ID_MAX + 1],
                               tide_error *err)
 {
+    TIDE_NEED(store, err);
     char fresh[TIDE_UUID_TEXT_SIZE];
     if (!task_id) {
         tide_uuid uuid;

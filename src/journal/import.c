@@ -5,6 +5,7 @@
 #include <string.h>
 
 #include "base/cleanup.h"
+#include "base/interface/caller.h"
 #include "journal/collect.h"
 #include "journal/import_run.h"
 
@@ -76,6 +77,7 @@ tide_status tide_journal_import(tide_store *store, tide_journal_read_fn *read, v
                                 tide_journal_progress_fn *progress, tide_journal_transfer *out,
                                 tide_error *err)
 {
+    TIDE_NEED(store && read, err);
     TIDE_CLEANUP(importer_freep) importer *im = calloc(1, sizeof *im);
     if (!im)
         return tide_no_memory(err);

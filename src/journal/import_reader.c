@@ -5,6 +5,7 @@
 #include <stdio.h>
 #include <string.h>
 
+#include "base/interface/caller.h"
 #include "journal/import_fields.h"
 #include "journal/json_fields.h"
 
@@ -58,7 +59,8 @@ static tide_status fill(tide_import_reader *reader, tide_error *err)
     if (reader->input_at < reader->input_len || reader->is_drained)
         return TIDE_OK;
     size_t got = 0;
-    TIDE_TRY(reader->read(reader->arg, reader->input, sizeof reader->input, &got, err));
+    TIDE_TRY(tide_callback_check(
+        reader->read(reader->arg, reader->input, sizeof reader->input, &got, err), err));
     reader->input_at = 0;
     reader->input_len = got;
     reader->is_drained = got == 0;

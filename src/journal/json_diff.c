@@ -4,6 +4,7 @@
 
 #include "base/cleanup.h"
 #include "base/digest.h"
+#include "base/interface/caller.h"
 #include "base/text/json_canon.h"
 
 enum {
@@ -157,7 +158,7 @@ static tide_status report(differ *d, tide_difference_kind kind, tide_view before
         .before = before,
         .after = after,
     };
-    return d->fn(d->arg, &difference, d->err);
+    return tide_callback_check(d->fn(d->arg, &difference, d->err), d->err);
 }
 
 static tide_status report_removed(differ *d, tide_view before)

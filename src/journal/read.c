@@ -2,22 +2,27 @@
 #include <tidemark/journal.h>
 
 #include "base/cleanup.h"
+#include "base/interface/caller.h"
+#include "base/interface/sized.h"
 #include "journal/walk.h"
 #include "store/statement.h"
 #include "tidemark_sql.h"
 
-tide_status tide_journal_list(tide_store *store, const tide_journal_filter *filter,
+tide_status tide_journal_list(tide_store *store, const tide_journal_filter *given,
                               tide_checkpoint_fn *fn, void *arg, tide_error *err)
 {
+    TIDE_NEED(store && fn, err);
+    tide_journal_filter filter;
+    TIDE_TRY(TIDE_SIZED_COPY(&filter, given, tide_journal_filter, err));
     TIDE_CLEANUP(tide_walk_done) tide_walk walk = {0};
-    TIDE_TRY(tide_walk_begin(&walk, store, filter,
-                             filter->with_snapshot ? TIDE_PAGE_SNAPSHOTS : TIDE_PAGE_ROWS, err));
+    TIDE_TRY(tide_walk_begin(&walk, store, &filter,
+                             filter.with_snapshot ? TIDE_PAGE_SNAPSHOTS : TIDE_PAGE_ROWS, err));
     tide_status status = TIDE_OK;
     while ((status = tide_walk_next(&walk, err)) == TIDE_OK) {
         for (int i = 0; i < walk.page->count; i++) {
             const tide_journal_row *row = tide_walk_row(&walk, i);
             TIDE_TRY(tide_journal_row_check(row, err));
-            TIDE_TRY(fn(arg, &row->checkpoint, err));
+            TIDE_TRY(tide_callback_check(fn(arg, &row->checkpoint, err), err));
         }
     }
     return status < TIDE_OK ? status : TIDE_OK;
@@ -44,6 +49,7 @@ static tide_status find(tide_tx *tx, void *arg, tide_error *err)
 tide_status tide_journal_find(tide_store *store, const char *id_or_number, bool with_snapshot,
                               tide_checkpoint_fn *fn, void *arg, tide_error *err)
 {
+    TIDE_NEED(store && fn, err);
     TIDE_CLEANUP(tide_journal_page_freep) tide_journal_page *page = tide_journal_page_new();
     if (!page)
         return tide_no_memory(err);
@@ -53,7 +59,7 @@ tide_status tide_journal_find(tide_store *store, const char *id_or_number, bool 
     if (status != TIDE_OK)
         return status;
     TIDE_TRY(tide_journal_row_check(&page->rows[0], err));
-    return fn(arg, &page->rows[0].checkpoint, err);
+    return tide_callback_check(fn(arg, &page->rows[0].checkpoint, err), err);
 }
 
 typedef struct head_request {
@@ -73,6 +79,7 @@ static tide_status read_head(tide_tx *tx, void *arg, tide_error *err)
 tide_status tide_journal_head(tide_store *store, int64_t *global_sequence, tide_identity *identity,
                               tide_error *err)
 {
+    TIDE_NEED(store, err);
     head_request head = {0};
     TIDE_TRY(tide_store_read(store, read_head, &head, err));
     *global_sequence = head.last;

@@ -11,6 +11,8 @@
 
 #include "base/buffer.h"
 #include "base/cleanup.h"
+#include "base/interface/caller.h"
+#include "base/interface/sized.h"
 #include "journal/events.h"
 #include "journal/page.h"
 #include "store/statement.h"
@@ -167,7 +169,7 @@ static tide_status hand_out_checkpoint(const tide_journal_row *row, tide_journal
         .at_us = row->checkpoint.created_at_us,
         .checkpoint = &row->checkpoint,
     };
-    return fn(arg, &event, err);
+    return tide_callback_check(fn(arg, &event, err), err);
 }
 
 /* The position moves with each event that fn took: what fails is handed out again. */
@@ -185,7 +187,7 @@ static tide_status hand_out(const tail_step *step, tide_journal_position *positi
             has_event && (has_row ? next->head < page->rows[row].checkpoint.global_sequence
                                   : !step->is_page_full || next->head <= position->global_sequence);
         if (is_event_next) {
-            TIDE_TRY(fn(arg, &next->event, err));
+            TIDE_TRY(tide_callback_check(fn(arg, &next->event, err), err));
             position->event_id = next->event.event_id;
             happened++;
         } else if (has_row) {
@@ -199,10 +201,14 @@ static tide_status hand_out(const tail_step *step, tide_journal_position *positi
     return TIDE_OK;
 }
 
-tide_status tide_journal_tail(tide_store *store, tide_journal_position *position, int64_t limit,
-                              bool with_snapshot, tide_journal_event_fn *fn, void *arg,
-                              tide_error *err)
+tide_status tide_journal_tail(tide_store *store, tide_journal_position *position,
+                              const tide_journal_tail_options *given, tide_journal_event_fn *fn,
+                              void *arg, tide_error *err)
 {
+    TIDE_NEED(store && position && fn, err);
+    tide_journal_tail_options options;
+    TIDE_TRY(TIDE_SIZED_COPY(&options, given, tide_journal_tail_options, err));
+    const int64_t limit = options.limit;
     if (limit < 1 || position->global_sequence < 0 || position->event_id < 0 ||
         position->identity.epoch < 0)
         return tide_fail(err, TIDE_E_INVALID,
@@ -214,7 +220,7 @@ tide_status tide_journal_tail(tide_store *store, tide_journal_position *position
         return tide_no_memory(err);
     step->asked = *position;
     step->limit = limit < TIDE_JOURNAL_PAGE_MAX ? limit : TIDE_JOURNAL_PAGE_MAX;
-    step->with_snapshot = with_snapshot;
+    step->with_snapshot = options.with_snapshot;
     step->page = page;
     TIDE_TRY(tide_store_read(store, read_step, step, err));
     if (step->is_epoch_changed) {
@@ -224,7 +230,7 @@ tide_status tide_journal_tail(tide_store *store, tide_journal_position *position
             .last_global = step->from.global_sequence,
             .identity = &step->from.identity,
         };
-        TIDE_TRY(fn(arg, &event, err));
+        TIDE_TRY(tide_callback_check(fn(arg, &event, err), err));
         *position = step->from;
         return TIDE_OK;
     }

@@ -1,6 +1,7 @@
 /* types.c - types of checkpoints that users add to the eight. */
 #include <tidemark/journal.h>
 
+#include "base/interface/caller.h"
 #include "journal/check.h"
 #include "store/statement.h"
 #include "tidemark_sql.h"
@@ -30,6 +31,7 @@ static tide_status add_type(tide_tx *tx, void *arg, tide_error *err)
 tide_status tide_journal_add_type(tide_store *store, const char *type, bool is_resumable,
                                   const char *description, tide_error *err)
 {
+    TIDE_NEED(store, err);
     TIDE_TRY(tide_journal_check_name("checkpoint type", type, TIDE_JOURNAL_TYPE_MAX, err));
     type_request request = {
         .type = type, .is_resumable = is_resumable, .description = description ? description : ""};

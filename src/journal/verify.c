@@ -11,6 +11,7 @@
 #include <string.h>
 
 #include "base/cleanup.h"
+#include "base/interface/caller.h"
 #include "journal/chain.h"
 #include "journal/seal.h"
 #include "journal/tasks.h"
@@ -249,7 +250,7 @@ static tide_status check_task(tide_store *store, const char *task_id, bool with_
 {
     TIDE_CLEANUP(task_check_done) task_check check = {0};
     tide_buffer_init(&check.findings, FINDINGS_LEN);
-    const tide_journal_filter filter = {.task_id = task_id};
+    const tide_journal_filter filter = {TIDE_JOURNAL_FILTER_INIT, .task_id = task_id};
     const tide_status begun =
         tide_walk_begin(&check.walk, store, &filter, TIDE_PAGE_SNAPSHOTS, err);
     if (begun == TIDE_E_NOT_FOUND && !with_shared)
@@ -309,6 +310,7 @@ static tide_status check_permits(const every_task *all, tide_error *err)
 tide_status tide_journal_verify(tide_store *store, const char *task_id, tide_journal_finding_fn *fn,
                                 void *arg, tide_journal_report *out, tide_error *err)
 {
+    TIDE_NEED(store, err);
     tide_journal_report report = {0};
     if (task_id) {
         TIDE_TRY(check_task(store, task_id, true, fn, arg, &report, err));

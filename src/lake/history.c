@@ -7,6 +7,7 @@
 #include <stdlib.h>
 
 #include "base/cleanup.h"
+#include "base/interface/caller.h"
 #include "lake/history_parts.h"
 #include "store/statement.h"
 #include "tidemark_lake_sql.h"
@@ -190,6 +191,7 @@ static tide_status judge(const tide_lake_checked *checked, tide_error *err)
 tide_status tide_lake_check_history(tide_lake *lake, const char *catalog, tide_lake_finding_fn *fn,
                                     void *arg, tide_lake_checked *out, tide_error *err)
 {
+    TIDE_NEED(lake, err);
     history_run run = {.h = {.fn = fn, .arg = arg}, .catalog = catalog};
     const tide_status status = tide_store_read(tide_lake_store(lake), run_history, &run, err);
     free(run.h.points);

@@ -1,5 +1,6 @@
 /* lake.c - a metabase is made, opened, healed. */
 #include "base/buffer.h"
+#include "base/interface/caller.h"
 #include "lake/known.h"
 #include "lake/lake_parts.h"
 
@@ -150,6 +151,7 @@ static tide_status make(tide_tx *tx, void *arg, tide_error *err)
 tide_status tide_lake_init(tide_store *store, const char *data_dir, bool *was_there,
                            tide_error *err)
 {
+    TIDE_NEED(store, err);
     TIDE_CLEANUP(tide_freep) char *whole = NULL;
     TIDE_TRY(settle_directory(&whole, data_dir, err));
     TIDE_TRY(tide_lake_owner_look(store, whole, err));
@@ -262,6 +264,7 @@ static tide_status bring_up(tide_store *store, const opening *o, tide_error *err
 
 tide_status tide_lake_open(tide_lake **out, tide_store *store, tide_error *err)
 {
+    TIDE_NEED(out && store, err);
     opening o = {.is_there = false};
     const tide_status status = tide_store_read(store, look_inside, &o, err);
     TIDE_CLEANUP(tide_freep) char *data_dir = o.data_dir;

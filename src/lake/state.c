@@ -8,6 +8,7 @@
 #include <string.h>
 
 #include "base/cleanup.h"
+#include "base/interface/caller.h"
 #include "base/text/timefmt.h"
 #include "lake/lake_parts.h"
 #include "lake/state_row.h"
@@ -80,7 +81,7 @@ tide_status tide_lake_each_catalog(tide_tx *tx, tide_lake_catalog_fn *fn, void *
     TIDE_EACH(tide_query_step(query, err)) {
         tide_lake_catalog catalog;
         TIDE_TRY(read_catalog(query, &catalog, err));
-        TIDE_TRY(fn(arg, &catalog, err));
+        TIDE_TRY(tide_callback_check(fn(arg, &catalog, err), err));
     }
     return TIDE_OK;
 }
@@ -230,7 +231,7 @@ tide_status tide_lake_each_snapshot(tide_tx *tx, int64_t catalog_id, int64_t aft
         row.changes_made = tide_query_col_text(query);
         row.author = tide_query_col_text(query);
         row.message = tide_query_col_text(query);
-        TIDE_TRY(fn(arg, &row, err));
+        TIDE_TRY(tide_callback_check(fn(arg, &row, err), err));
     }
     return TIDE_OK;
 }
@@ -249,6 +250,7 @@ static tide_status list_catalogs(tide_tx *tx, void *arg, tide_error *err)
 tide_status tide_lake_list_catalogs(tide_lake *lake, tide_lake_catalog_fn *fn, void *arg,
                                     tide_error *err)
 {
+    TIDE_NEED(lake && fn, err);
     catalog_listing l = {fn, arg};
     return tide_store_read(tide_lake_store(lake), list_catalogs, &l, err);
 }

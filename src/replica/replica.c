@@ -3,15 +3,18 @@
 
 #include <string.h>
 
+#include "base/interface/caller.h"
+#include "base/interface/sized.h"
 #include "base/text/uuid.h"
 #include "replica/node.h"
 
-tide_status tide_replica_open(tide_replica **out, const tide_replica_options *options,
+tide_status tide_replica_open(tide_replica **out, const tide_replica_options *given,
                               tide_error *err)
 {
-    if (options->size != sizeof *options)
-        return tide_fail(err, TIDE_E_INVALID, "tide_replica_options of %zu bytes, want %zu",
-                         options->size, sizeof *options);
+    TIDE_NEED(out, err);
+    tide_replica_options own;
+    TIDE_TRY(TIDE_SIZED_COPY(&own, given, tide_replica_options, err));
+    const tide_replica_options *options = &own;
     if (!options->path || !*options->path)
         return tide_fail(err, TIDE_E_INVALID, "a replica needs the path of a file");
     const tide_node_options node = {.env = options->env ? options->env : tide_env_system(),
@@ -28,6 +31,7 @@ void tide_replica_close(tide_replica *replica)
 tide_status tide_replica_track(tide_replica *replica, const char *table, int64_t *rows,
                                tide_error *err)
 {
+    TIDE_NEED(replica, err);
     tide_tracked tracked = {.rows = 0};
     TIDE_TRY(tide_node_track(replica, table, 0, &tracked, err));
     if (rows)
@@ -37,11 +41,13 @@ tide_status tide_replica_track(tide_replica *replica, const char *table, int64_t
 
 tide_status tide_replica_untrack(tide_replica *replica, const char *table, tide_error *err)
 {
+    TIDE_NEED(replica, err);
     return tide_node_untrack(replica, table, err);
 }
 
 tide_status tide_replica_fold(tide_replica *replica, int64_t *events, tide_error *err)
 {
+    TIDE_NEED(replica, err);
     int64_t sum = 0;
     bool more = true;
     while (more) {
@@ -64,6 +70,7 @@ static tide_status count_mark(void *arg, const tide_origin_mark *mark, tide_erro
 
 tide_status tide_replica_status(tide_replica *replica, tide_replica_state *out, tide_error *err)
 {
+    TIDE_NEED(replica, err);
     tide_node_counts counts = {.conflicts = 0};
     const tide_node_id id = tide_node_get_id(replica);
     tide_uuid uuid;

@@ -8,6 +8,7 @@
 
 #include "base/buffer.h"
 #include "base/cleanup.h"
+#include "base/interface/caller.h"
 #include "base/text/uuid.h"
 #include "store/engine.h"
 #include "store/identity.h"
@@ -101,6 +102,7 @@ static tide_status read_record(record *out, tide_tx *tx, tide_error *err)
 
 tide_status tide_identity_read(tide_tx *tx, tide_identity *out, tide_error *err)
 {
+    TIDE_NEED(tx && out, err);
     TIDE_CLEANUP(tide_query_endp) tide_query *query = NULL;
     TIDE_TRY(tide_tx_one(&query, tx, TIDE_SQL_IDENTITY_GET, err, TIDE_NO_BIND));
     tide_identity found = {0};
@@ -115,6 +117,7 @@ tide_status tide_identity_read(tide_tx *tx, tide_identity *out, tide_error *err)
 
 tide_status tide_tx_identity(tide_tx *tx, tide_identity *out, tide_error *err)
 {
+    TIDE_NEED(tx && out, err);
     if (tx->store->ops->engine == TIDE_ENGINE_SQLITE)
         return tide_identity_read(tx, out, err);
     tide_store_identity(tx->store, out);
@@ -474,12 +477,14 @@ static tide_status raise_as_asked(tide_tx *tx, void *arg, tide_error *err)
 tide_status tide_identity_raise(tide_store *store, const char *reason, const char *evidence,
                                 tide_identity *out, tide_error *err)
 {
+    TIDE_NEED(store, err);
     return tide_identity_raise_above(store, 0, reason, evidence, out, err);
 }
 
 tide_status tide_identity_raise_above(tide_store *store, int64_t above, const char *reason,
                                       const char *evidence, tide_identity *out, tide_error *err)
 {
+    TIDE_NEED(store, err);
     raise_request request = {
         .above = above, .reason = reason, .evidence = evidence, .check = {.marker_mark = -1}};
     recall(store, &request.check);
@@ -506,13 +511,14 @@ static tide_status list_epochs(tide_tx *tx, void *arg, tide_error *err)
         epoch.started_at_us = tide_query_col_time(query);
         tide_view_copy(epoch.reason, sizeof epoch.reason, tide_query_col_text(query));
         tide_view_copy(epoch.evidence, sizeof epoch.evidence, tide_query_col_text(query));
-        TIDE_TRY(request->fn(request->arg, &epoch, err));
+        TIDE_TRY(tide_callback_check(request->fn(request->arg, &epoch, err), err));
     }
     return TIDE_OK;
 }
 
 tide_status tide_identity_history(tide_store *store, tide_epoch_fn *fn, void *arg, tide_error *err)
 {
+    TIDE_NEED(store && fn, err);
     history_request request = {.fn = fn, .arg = arg};
     return tide_store_read(store, list_epochs, &request, err);
 }

@@ -1,10 +1,12 @@
 /* query.c - statements by name: begin, bind, step, columns. */
 #include <tidemark/store.h>
 
-#include <assert.h>
+#include <stdarg.h>
+#include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 
+#include "base/interface/caller.h"
 #include "base/text/timefmt.h"
 #include "store/engine.h"
 
@@ -67,11 +69,29 @@ static void forget_values(tide_query *query)
     query->row = 0;
 }
 
+static tide_status check_text(tide_tx *tx, const tide_sql *sql, const tide_sql_text *text,
+                              tide_error *err)
+{
+    if (!text->text)
+        return tide_tx_doom(tx,
+                            tide_fail(err, TIDE_E_INVALID, "statement %s has no text for %s",
+                                      sql->name, tx->store->ops->name),
+                            err);
+    if (text->param_count < 0 || text->param_count > TIDE_QUERY_PARAM_MAX)
+        return tide_tx_doom(tx,
+                            tide_fail(err, TIDE_E_INVALID,
+                                      "statement %s has %d parameters, want at most %d", sql->name,
+                                      text->param_count, TIDE_QUERY_PARAM_MAX),
+                            err);
+    return TIDE_OK;
+}
+
 tide_status tide_query_begin(tide_query **out, tide_tx *tx, const tide_sql *sql, tide_error *err)
 {
+    TIDE_NEED(out && tx, err);
     TIDE_TRY(tide_tx_check_doom(tx, err));
     const tide_sql_text *text = &sql->engine[tx->store->ops->engine];
-    assert(text->text && "this statement does not exist for this engine");
+    TIDE_TRY(check_text(tx, sql, text, err));
     tide_query *query = take_from_pool(tx->pool);
     if (!query)
         return tide_tx_doom(tx, tide_no_memory(err), err);
@@ -133,14 +153,36 @@ static bool is_param_of_any_engine(const tide_sql *sql, const char *name)
     return false;
 }
 
+/* A mistake in calls that return no status: the transaction is doomed, and reports it at its end. */
+TIDE_PRINTF(2, 3) static void doom_misuse(const tide_query *query, const char *format, ...)
+{
+    tide_error err;
+    char text[TIDE_ERROR_TEXT_MAX];
+    va_list list;
+    va_start(list, format);
+    (void)vsnprintf(text, sizeof text, format, list);
+    va_end(list);
+    const tide_status status =
+        tide_fail(&err, TIDE_E_INVALID, "statement %s: %s", query->sql->name, text);
+    (void)tide_tx_doom(query->tx, status, &err);
+}
+
 /* NULL when this engine's variant has no use for the name. */
 static tide_sql_value *find_value(tide_query *query, const char *name)
 {
-    assert(!query->is_started && "bind before the first step");
+    if (query->is_started) {
+        doom_misuse(query, "%s is bound after the first step", name ? name : "NULL");
+        return NULL;
+    }
+    if (!name) {
+        doom_misuse(query, "a parameter's name is NULL");
+        return NULL;
+    }
     for (int i = 0; i < query->text->param_count; i++)
         if (strcmp(query->text->params[i], name) == 0)
             return &query->values[i];
-    assert(is_param_of_any_engine(query->sql, name) && "no such parameter");
+    if (!is_param_of_any_engine(query->sql, name))
+        doom_misuse(query, "no parameter is called %s", name);
     return NULL;
 }
 
@@ -218,6 +260,7 @@ void tide_query_bind_blob(tide_query *query, const char *name, tide_view value)
 
 tide_status tide_query_bind_clock(tide_query *query, const char *name, tide_error *err)
 {
+    TIDE_NEED(query, err);
     const tide_store *store = query->tx->store;
     if (store->ops->engine == TIDE_ENGINE_POSTGRES && !store->options.is_env_clock) {
         tide_query_bind_null(query, name);
@@ -247,6 +290,7 @@ static tide_status check_ready(tide_query *query, tide_error *err)
 
 tide_status tide_query_step(tide_query *query, tide_error *err)
 {
+    TIDE_NEED(query, err);
     TIDE_TRY(check_ready(query, err));
     if (query->is_done)
         return TIDE_NONE;
@@ -268,6 +312,7 @@ tide_status tide_query_several(const tide_query *query, tide_error *err)
 
 tide_status tide_query_one(tide_query *query, tide_error *err)
 {
+    TIDE_NEED(query, err);
     tide_status status = tide_query_step(query, err);
     if (status != TIDE_OK)
         return status;
@@ -279,6 +324,7 @@ tide_status tide_query_one(tide_query *query, tide_error *err)
 
 tide_status tide_query_run(tide_query *query, int64_t *changed, tide_error *err)
 {
+    TIDE_NEED(query, err);
     tide_status status = TIDE_OK;
     do
         status = tide_query_step(query, err);
@@ -292,10 +338,12 @@ tide_status tide_query_run(tide_query *query, int64_t *changed, tide_error *err)
 
 tide_status tide_query_defer(tide_query **handle, tide_error *err)
 {
+    TIDE_NEED(handle, err);
     tide_query *query = *handle;
     tide_tx *tx = query->tx;
-    assert(!query->is_started);
     *handle = NULL;
+    if (query->is_started)
+        doom_misuse(query, "deferred after its first step");
     const tide_status status = check_ready(query, err);
     if (status < TIDE_OK) {
         tide_query_end(query);
@@ -314,6 +362,7 @@ tide_status tide_query_defer(tide_query **handle, tide_error *err)
 
 tide_status tide_query_defer_rows(tide_query **handle, tide_row_fn *fn, void *arg, tide_error *err)
 {
+    TIDE_NEED(handle && fn, err);
     (*handle)->on_row = fn;
     (*handle)->on_row_arg = arg;
     (*handle)->tx->is_told = true;
@@ -324,22 +373,30 @@ tide_status tide_query_defer_rows(tide_query **handle, tide_row_fn *fn, void *ar
 
 static tide_sql_value next_column(tide_query *query)
 {
-    assert(query->has_row && "no current row");
+    if (!query->has_row) {
+        doom_misuse(query, "a column is read without a row");
+        return (tide_sql_value){.kind = TIDE_SQL_VALUE_NULL};
+    }
     return ops_of(query)->column(query, query->column++);
 }
 
 bool tide_query_col_is_null(const tide_query *query)
 {
-    assert(query->has_row && "no current row");
+    if (!query->has_row) {
+        doom_misuse(query, "a column is read without a row");
+        return true;
+    }
     return ops_of(query)->column(query, query->column).kind == TIDE_SQL_VALUE_NULL;
 }
 
 int64_t tide_query_col_i64(tide_query *query)
 {
     const tide_sql_value value = next_column(query);
-    assert(value.kind == TIDE_SQL_VALUE_I64 || value.kind == TIDE_SQL_VALUE_BOOL ||
-           value.kind == TIDE_SQL_VALUE_NULL);
-    return value.kind == TIDE_SQL_VALUE_NULL ? 0 : value.i64;
+    if (value.kind == TIDE_SQL_VALUE_I64 || value.kind == TIDE_SQL_VALUE_BOOL)
+        return value.i64;
+    if (value.kind != TIDE_SQL_VALUE_NULL)
+        doom_misuse(query, "column %d is not an integer", query->column);
+    return 0;
 }
 
 double tide_query_col_f64(tide_query *query)
@@ -347,8 +404,11 @@ double tide_query_col_f64(tide_query *query)
     const tide_sql_value value = next_column(query);
     if (value.kind == TIDE_SQL_VALUE_I64)
         return (double)value.i64;
-    assert(value.kind == TIDE_SQL_VALUE_F64 || value.kind == TIDE_SQL_VALUE_NULL);
-    return value.kind == TIDE_SQL_VALUE_NULL ? 0 : value.f64;
+    if (value.kind == TIDE_SQL_VALUE_F64)
+        return value.f64;
+    if (value.kind != TIDE_SQL_VALUE_NULL)
+        doom_misuse(query, "column %d is not a number", query->column);
+    return 0;
 }
 
 bool tide_query_col_bool(tide_query *query)
@@ -356,21 +416,24 @@ bool tide_query_col_bool(tide_query *query)
     return tide_query_col_i64(query) != 0;
 }
 
-static tide_view bytes_of(tide_sql_value value)
+static tide_view next_bytes(tide_query *query)
 {
-    assert(value.kind == TIDE_SQL_VALUE_TEXT || value.kind == TIDE_SQL_VALUE_BLOB ||
-           value.kind == TIDE_SQL_VALUE_NULL);
-    return value.kind == TIDE_SQL_VALUE_NULL ? tide_view_bytes("", 0) : value.bytes;
+    const tide_sql_value value = next_column(query);
+    if (value.kind == TIDE_SQL_VALUE_TEXT || value.kind == TIDE_SQL_VALUE_BLOB)
+        return value.bytes;
+    if (value.kind != TIDE_SQL_VALUE_NULL)
+        doom_misuse(query, "column %d is neither text nor bytes", query->column);
+    return tide_view_bytes("", 0);
 }
 
 tide_view tide_query_col_text(tide_query *query)
 {
-    return bytes_of(next_column(query));
+    return next_bytes(query);
 }
 
 tide_view tide_query_col_blob(tide_query *query)
 {
-    return bytes_of(next_column(query));
+    return next_bytes(query);
 }
 
 int64_t tide_query_col_time(tide_query *query)

@@ -1,11 +1,12 @@
 /* store.c - opening by URL, and the public face of an engine. */
 #include <tidemark/store.h>
 
-#include <assert.h>
 #include <stdlib.h>
 #include <unistd.h>
 
 #include "base/cond_wait.h"
+#include "base/interface/caller.h"
+#include "base/interface/sized.h"
 #include "store/engine.h"
 #include "store/identity.h"
 #include "store/readonly_query.h"
@@ -58,12 +59,13 @@ tide_status tide_store_open_with(tide_store **out, const char *url,
                                  const tide_migration *migrations, tide_error *err)
 {
     tide_store_url parsed;
+    tide_store_options own;
+    TIDE_TRY(TIDE_SIZED_COPY_OPTIONAL(&own, options, tide_store_options, err));
     TIDE_TRY(tide_store_url_parse(&parsed, url, err));
     tide_store *store = calloc(1, sizeof *store);
     if (!store)
         return tide_no_memory(err);
-    if (options)
-        store->options = *options;
+    store->options = own;
     fill_defaults(&store->options);
     store->env = store->options.env;
     store->migrations = migrations;
@@ -90,13 +92,18 @@ tide_status tide_store_open_with(tide_store **out, const char *url,
 tide_status tide_store_open(tide_store **out, const char *url, const tide_store_options *options,
                             tide_error *err)
 {
+    TIDE_NEED(out && url, err);
     return tide_store_open_with(out, url, options, tide_sql_migrations, err);
 }
 
 /* A call begins. Closing waits until all have ended. */
 static tide_status enter(tide_store *store, tide_error *err)
 {
-    assert(!tide_tx_is_inside(store) && "a closure does not call its own store again");
+    if (tide_tx_is_inside(store))
+        return tide_fail(
+            err, TIDE_E_INVALID,
+            "a closure called its own store %s again; use the tide_tx that it was given",
+            store->name);
     if (store->pid != getpid())
         return tide_fail(err, TIDE_E_INVALID,
                          "%s was opened before a fork; a child process opens its own", store->name);
@@ -154,8 +161,8 @@ static void wait_for_users(tide_store *store)
 
 void tide_store_close(tide_store *store)
 {
-    /* In a child process nothing of it can be closed without harm to the parent: it stays until the child ends. */
-    if (!store || store->pid != getpid())
+    /* A closure of the store would wait for itself. In a child process nothing of it can be closed without harm to the parent: it stays until the child ends. */
+    if (!store || store->pid != getpid() || tide_tx_is_inside(store))
         return;
     wait_for_users(store);
     if (store->engine)
@@ -193,6 +200,7 @@ const char *tide_store_name(const tide_store *store)
 tide_status tide_store_describe(tide_store *store, tide_store_describe_fn *fn, void *arg,
                                 tide_error *err)
 {
+    TIDE_NEED(store && fn, err);
     fn(arg, "engine", store->ops->name);
     return store->ops->describe(store, fn, arg, err);
 }
@@ -215,6 +223,7 @@ static tide_status prepare_everything(tide_tx *tx, void *arg, tide_error *err)
 tide_status tide_store_check(tide_store *store, tide_store_finding_fn *fn, void *arg,
                              tide_error *err)
 {
+    TIDE_NEED(store && fn, err);
     TIDE_TRY(store->ops->check(store, fn, arg, err));
     tide_error missing;
     const bool is_whole = !store->is_older && store->migrations == tide_sql_migrations;
@@ -231,11 +240,13 @@ tide_status tide_store_check(tide_store *store, tide_store_finding_fn *fn, void 
 
 tide_status tide_store_backup(tide_store *store, const char *path, tide_error *err)
 {
+    TIDE_NEED(store, err);
     return store->ops->backup(store, path, err);
 }
 
 tide_status tide_store_write(tide_store *store, tide_tx_fn *fn, void *arg, tide_error *err)
 {
+    TIDE_NEED(store && fn, err);
     if (store->options.mode == TIDE_STORE_AS_IS)
         return tide_fail(err, TIDE_E_DENIED, "%s was opened for reading only", store->name);
     TIDE_TRY(enter(store, err));
@@ -263,12 +274,14 @@ tide_status tide_store_write_by_id(tide_store *store, tide_tx_fn *fn, void *arg,
 
 tide_status tide_store_read(tide_store *store, tide_tx_fn *fn, void *arg, tide_error *err)
 {
+    TIDE_NEED(store && fn, err);
     TIDE_TRY(enter(store, err));
     return leave(store, store->ops->read(store, fn, arg, false, err), err);
 }
 
 tide_status tide_store_read_local(tide_store *store, tide_tx_fn *fn, void *arg, tide_error *err)
 {
+    TIDE_NEED(store && fn, err);
     TIDE_TRY(enter(store, err));
     return leave(store, store->ops->read(store, fn, arg, true, err), err);
 }

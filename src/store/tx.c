@@ -6,6 +6,7 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "base/interface/caller.h"
 #include "store/engine.h"
 
 void tide_tx_init(tide_tx *tx, tide_store *store, void *connection, tide_query_pool *pool,
@@ -75,6 +76,7 @@ tide_status tide_tx_check_doom(const tide_tx *tx, tide_error *err)
 
 tide_status tide_tx_now(tide_tx *tx, int64_t *now_us, tide_error *err)
 {
+    TIDE_NEED(tx, err);
     TIDE_TRY(tide_tx_check_doom(tx, err));
     if (!tx->is_now_known) {
         const tide_status status = tx->store->ops->now(tx, err);
@@ -97,9 +99,15 @@ tide_status tide_tx_script(tide_tx *tx, const char *text, tide_error *err)
 tide_status tide_tx_declare_counter(tide_tx *tx, const char *key, tide_query **query,
                                     int64_t *value, tide_error *err)
 {
+    TIDE_NEED(tx && query, err);
     TIDE_TRY(tide_tx_check_doom(tx, err));
-    assert(tx->is_write && !tx->is_settled && "counters are declared before they are settled");
-    assert(strlen(key) <= TIDE_TX_KEY_MAX);
+    if (!tx->is_write || tx->is_settled)
+        return tide_fail(err, TIDE_E_INVALID,
+                         "counter %s: declare it in a write, before tide_tx_take_counters",
+                         key ? key : "NULL");
+    if (!key || strlen(key) > TIDE_TX_KEY_MAX || !*query)
+        return tide_fail(err, TIDE_E_INVALID,
+                         "a counter needs a query and a key of at most %d bytes", TIDE_TX_KEY_MAX);
     for (int i = 0; i < tx->take_count; i++)
         if (strcmp(tx->takes[i].key, key) == 0)
             return tide_fail(err, TIDE_E_INVALID, "%s is taken twice in one transaction", key);
@@ -133,8 +141,10 @@ void tide_tx_sort_takes(tide_tx *tx)
 
 tide_status tide_tx_take_counters(tide_tx *tx, tide_error *err)
 {
+    TIDE_NEED(tx, err);
     TIDE_TRY(tide_tx_check_doom(tx, err));
-    assert(tx->is_write && !tx->is_settled);
+    if (!tx->is_write || tx->is_settled)
+        return tide_fail(err, TIDE_E_INVALID, "counters are taken once, in a write");
     tide_tx_sort_takes(tx);
     const tide_status status = tx->store->ops->settle(tx, err);
     tx->is_settled = true;
@@ -169,19 +179,28 @@ tide_status tide_tx_complete_plainly(tide_tx *tx, tide_error *err)
     return TIDE_OK;
 }
 
-static _Thread_local const tide_store *inside;
+/* The stores whose closures run on this thread, the innermost first. */
+typedef struct frame {
+    const tide_store *store;
+    const struct frame *outer;
+} frame;
+
+static _Thread_local const frame *inside;
 
 bool tide_tx_is_inside(const tide_store *store)
 {
-    return inside == store;
+    const frame *at = inside;
+    while (at && at->store != store)
+        at = at->outer;
+    return at;
 }
 
 tide_status tide_tx_run(tide_tx *tx, tide_tx_fn *fn, void *arg, tide_error *err)
 {
-    const tide_store *outer = inside;
-    inside = tx->store;
-    const tide_status status = fn(tx, arg, err);
-    inside = outer;
+    const frame here = {.store = tx->store, .outer = inside};
+    inside = &here;
+    const tide_status status = tide_callback_check(fn(tx, arg, err), err);
+    inside = here.outer;
     if (status < TIDE_OK)
         return status;
     TIDE_TRY(tide_tx_check_doom(tx, err));

@@ -10,6 +10,7 @@
 #include <sys/eventfd.h>
 #include <unistd.h>
 
+#include "base/interface/caller.h"
 #include "base/thread.h"
 #include "store/engine.h"
 
@@ -44,6 +45,7 @@ bool tide_topics_add(tide_topics *topics, const char *topic)
 
 tide_status tide_tx_notify(tide_tx *tx, const char *topic, tide_error *err)
 {
+    TIDE_NEED(tx, err);
     TIDE_TRY(check_topic(topic, err));
     assert(tx->is_write && "only what is written is news");
     if (!tide_topics_add(&tx->topics, topic))
@@ -78,6 +80,7 @@ void tide_watch_signal_topics(tide_store *store, const tide_topics *topics)
 
 tide_status tide_watch_open(tide_watch **out, tide_store *store, const char *topic, tide_error *err)
 {
+    TIDE_NEED(out && store, err);
     TIDE_TRY(check_topic(topic, err));
     tide_watch *watch = calloc(1, sizeof *watch);
     if (!watch)
@@ -131,6 +134,7 @@ int tide_watch_fd(const tide_watch *watch)
 
 tide_status tide_watch_wait(tide_watch *watch, int64_t timeout_us, tide_error *err)
 {
+    TIDE_NEED(watch, err);
     struct pollfd ready = {.fd = watch->fd, .events = POLLIN};
     const int64_t timeout_ms = timeout_us <= 0 ? 0 : (timeout_us + 999) / 1000;
     const int found = poll(&ready, 1, timeout_ms > INT32_MAX ? INT32_MAX : (int)timeout_ms);

@@ -12,6 +12,8 @@
 #include <tidemark/lease.h>
 
 #include "base/cleanup.h"
+#include "base/interface/caller.h"
+#include "base/interface/sized.h"
 #include "base/text/timefmt.h"
 #include "base/text/uuid.h"
 #include "tidemark_sql.h"
@@ -277,8 +279,12 @@ tide_status tide_item_add(tide_tx *tx, const tide_work_spec *items, int count,
 tide_status tide_work_add_in(tide_tx *tx, const tide_work_spec *items, int count,
                              tide_work_added *out, tide_error *err)
 {
+    TIDE_NEED(tx && out, err);
     tide_item_wakes wakes = {.count = 0};
-    TIDE_TRY(tide_item_add(tx, items, count, NULL, out, &wakes, err));
+    TIDE_CLEANUP(tide_sized_list_done) tide_sized_list list = {0};
+    TIDE_TRY(tide_item_check_range("the number of items", count, 1, TIDE_WORK_BATCH_MAX, err));
+    TIDE_TRY(TIDE_SIZED_LIST(&list, items, count, tide_work_spec, err));
+    TIDE_TRY(tide_item_add(tx, list.items, count, NULL, out, &wakes, err));
     tide_item_notify(&wakes, tx);
     return TIDE_OK;
 }
@@ -340,7 +346,11 @@ static bool has_all_ids(const tide_work_spec *items, int count)
 tide_status tide_work_add(tide_store *store, const tide_work_spec *items, int count,
                           tide_work_added *out, tide_error *err)
 {
+    TIDE_NEED(store && out, err);
+    TIDE_CLEANUP(tide_sized_list_done) tide_sized_list list = {0};
+    TIDE_TRY(tide_item_check_range("the number of items", count, 1, TIDE_WORK_BATCH_MAX, err));
+    TIDE_TRY(TIDE_SIZED_LIST(&list, items, count, tide_work_spec, err));
     TIDE_CLEANUP(add_request_done)
-    add_request request = {.items = items, .count = count, .out = out};
-    return tide_store_write_by_id(store, add_items, &request, has_all_ids(items, count), err);
+    add_request request = {.items = list.items, .count = count, .out = out};
+    return tide_store_write_by_id(store, add_items, &request, has_all_ids(list.items, count), err);
 }

@@ -15,6 +15,8 @@
 #include <stdlib.h>
 
 #include "base/cleanup.h"
+#include "base/interface/caller.h"
+#include "base/interface/sized.h"
 #include "core/lease_clock.h"
 #include "store/statement.h"
 #include "tidemark_sql.h"
@@ -379,11 +381,14 @@ static tide_status claim_found(tide_store *store, claim *c, tide_error *err)
     return status;
 }
 
-tide_status tide_work_claim(tide_store *store, const tide_work_claim_request *request,
+tide_status tide_work_claim(tide_store *store, const tide_work_claim_request *given,
                             tide_work_claims *out, tide_error *err)
 {
+    TIDE_NEED(store && out, err);
     *out = (tide_work_claims){.next_due_us = -1};
-    claim c = {.request = request, .out = out};
+    tide_work_claim_request request;
+    TIDE_TRY(TIDE_SIZED_COPY(&request, given, tide_work_claim_request, err));
+    claim c = {.request = &request, .out = out};
     TIDE_TRY(check_request(&c, err));
     tide_arena *arena = malloc(sizeof *arena);
     out->items = calloc((size_t)c.limit, sizeof *out->items);

@@ -1,6 +1,7 @@
 /* clean.c - retention: ended items go after a while; their checkpoints stay. */
 #include <tidemark/work.h>
 
+#include "base/interface/caller.h"
 #include "store/statement.h"
 #include "tidemark_sql.h"
 #include "work/clean.h"
@@ -11,6 +12,7 @@ enum { STEP = 500 }; /* items removed by one transaction */
 tide_status tide_work_clean_step(tide_store *store, int64_t keep_us, int64_t *removed,
                                  bool *has_more, tide_error *err)
 {
+    TIDE_NEED(store, err);
     TIDE_TRY(tide_item_check_range("keep", keep_us, 0, TIDE_ITEM_DELAY_MAX_US, err));
     const int64_t window_us = keep_us ? keep_us : TIDE_WORK_KEEP_US;
     TIDE_TRY(tide_store_exec(store, TIDE_SQL_WORK_CLEAN, removed, err,

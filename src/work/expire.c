@@ -212,7 +212,8 @@ static tide_status write_boundary(tide_checkpoint_new *out, const overdue *row, 
         status < TIDE_OK ? NULL : tide_arena_text(&step->arena, tide_buffer_view(&text));
     if (!copy)
         return tide_no_memory(err);
-    *out = (tide_checkpoint_new){.task_id = row->task_id,
+    *out = (tide_checkpoint_new){TIDE_CHECKPOINT_NEW_INIT,
+                                 .task_id = row->task_id,
                                  .work_item_id = row->id,
                                  .type = "error_boundary",
                                  .snapshot = tide_view_of(copy),

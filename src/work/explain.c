@@ -8,6 +8,7 @@
 #include <string.h>
 
 #include "base/cleanup.h"
+#include "base/interface/caller.h"
 #include "base/text/timefmt.h"
 #include "store/statement.h"
 #include "tidemark_sql.h"
@@ -204,6 +205,7 @@ static tide_status explain_item(tide_tx *tx, void *arg, tide_error *err)
 tide_status tide_work_explain(tide_store *store, const char *work_item_id, tide_work_reason_fn *fn,
                               void *arg, tide_error *err)
 {
+    TIDE_NEED(store, err);
     TIDE_TRY(tide_item_check_id("a work item's id", work_item_id, err));
     TIDE_CLEANUP(tide_freep) explanation *e = calloc(1, sizeof *e);
     if (!e)
@@ -211,7 +213,7 @@ tide_status tide_work_explain(tide_store *store, const char *work_item_id, tide_
     e->id = work_item_id;
     tide_arena_init(&e->arena, TIDE_ITEM_PAGE_MAX);
     const tide_status status = tide_store_read(store, explain_item, e, err);
-    for (int i = 0; i < e->count && status == TIDE_OK; i++)
+    for (int i = 0; fn && i < e->count && status == TIDE_OK; i++)
         fn(arg, e->reasons[i].code, e->reasons[i].words);
     tide_arena_done(&e->arena);
     return status;

@@ -4,6 +4,8 @@
 #include <string.h>
 
 #include "base/cleanup.h"
+#include "base/interface/caller.h"
+#include "base/interface/sized.h"
 #include "base/text/utf8.h"
 #include "core/lease_clock.h"
 #include "store/statement.h"
@@ -107,20 +109,23 @@ static tide_status clean_text(tide_buffer *out, const char *text, const char *ot
     return TIDE_OK;
 }
 
-tide_status tide_work_fail(tide_store *store, const char *work_item_id, int64_t token,
-                           const char *error, bool is_final, int64_t retry_after_us,
-                           tide_work_failed *out, tide_error *err)
+tide_status tide_work_fail(tide_store *store, const tide_work_failure *given, tide_work_failed *out,
+                           tide_error *err)
 {
-    TIDE_TRY(tide_item_check_id("a work item's id", work_item_id, err));
-    TIDE_TRY(tide_item_check_range("retry_after", retry_after_us, INT64_MIN, TIDE_ITEM_DELAY_MAX_US,
-                                   err));
+    TIDE_NEED(store, err);
+    tide_work_failure failure;
+    TIDE_TRY(TIDE_SIZED_COPY(&failure, given, tide_work_failure, err));
+    TIDE_TRY(tide_item_check_id("a work item's id", failure.work_item_id, err));
+    TIDE_TRY(tide_item_check_range("retry_after", failure.retry_after_us, INT64_MIN,
+                                   TIDE_ITEM_DELAY_MAX_US, err));
     TIDE_CLEANUP(tide_buffer_done) tide_buffer text;
-    TIDE_TRY(clean_text(&text, error, "The worker gave no reason", TIDE_WORK_ERROR_MAX, err));
-    fail_request request = {.id = work_item_id,
-                            .token = token,
+    TIDE_TRY(
+        clean_text(&text, failure.error, "The worker gave no reason", TIDE_WORK_ERROR_MAX, err));
+    fail_request request = {.id = failure.work_item_id,
+                            .token = failure.token,
                             .error = tide_buffer_text(&text),
-                            .is_final = is_final,
-                            .retry_after_us = retry_after_us};
+                            .is_final = failure.is_final,
+                            .retry_after_us = failure.retry_after_us};
     TIDE_TRY(tide_store_write(store, fail_item, &request, err));
     if (out)
         *out = request.out;
@@ -165,6 +170,7 @@ static tide_status cancel_item(tide_tx *tx, void *arg, tide_error *err)
 tide_status tide_work_cancel(tide_store *store, const char *work_item_id, const char *reason,
                              tide_error *err)
 {
+    TIDE_NEED(store, err);
     TIDE_TRY(tide_item_check_id("a work item's id", work_item_id, err));
     TIDE_TRY(tide_item_check_text("a reason", reason, TIDE_ITEM_REASON_MAX, err));
     cancel_request request = {.id = work_item_id,
@@ -212,6 +218,7 @@ static tide_status delete_item(tide_tx *tx, void *arg, tide_error *err)
 tide_status tide_work_delete(tide_store *store, const char *work_item_id, bool is_forced,
                              tide_error *err)
 {
+    TIDE_NEED(store, err);
     TIDE_TRY(tide_item_check_id("a work item's id", work_item_id, err));
     delete_request request = {.id = work_item_id, .is_forced = is_forced};
     return tide_store_write(store, delete_item, &request, err);
@@ -237,7 +244,7 @@ static tide_status retry_item(tide_tx *tx, void *arg, tide_error *err)
         return tide_item_fail_missing(request->id, err);
     tide_row row = {.query = query, .arena = &request->arena};
     const char *state = tide_row_text(&row);
-    tide_work_spec copy = {.task_id = tide_row_text(&row)};
+    tide_work_spec copy = {TIDE_WORK_SPEC_INIT, .task_id = tide_row_text(&row)};
     copy.work_type = tide_row_text(&row);
     copy.input = tide_row_text(&row);
     copy.priority = tide_query_col_i64(query);
@@ -258,6 +265,7 @@ static tide_status retry_item(tide_tx *tx, void *arg, tide_error *err)
 tide_status tide_work_retry(tide_store *store, const char *work_item_id, tide_work_added *out,
                             tide_error *err)
 {
+    TIDE_NEED(store && out, err);
     TIDE_TRY(tide_item_check_id("a work item's id", work_item_id, err));
     retry_request request = {.id = work_item_id};
     tide_arena_init(&request.arena, TIDE_ITEM_ROW_MAX);

@@ -10,6 +10,8 @@
 #include <string.h>
 
 #include "base/cleanup.h"
+#include "base/interface/caller.h"
+#include "base/interface/sized.h"
 #include "journal/append.h"
 #include "store/statement.h"
 #include "tidemark_sql.h"
@@ -231,9 +233,22 @@ static tide_status finish_by_parts(tide_store *store, finish_request *request, t
                                    : TIDE_OK;
 }
 
-tide_status tide_work_finish(tide_store *store, tide_work_result *result, tide_error *err)
+tide_status tide_work_finish(tide_store *store, tide_work_result *given, tide_error *err)
 {
-    TIDE_TRY(check_result(result, err));
+    TIDE_NEED(store, err);
+    tide_work_result own;
+    tide_checkpoint_new checkpoint;
+    TIDE_CLEANUP(tide_sized_list_done) tide_sized_list follow_ups = {0};
+    TIDE_TRY(TIDE_SIZED_COPY(&own, given, tide_work_result, err));
+    TIDE_TRY(check_result(&own, err));
+    if (own.checkpoint) {
+        TIDE_TRY(TIDE_SIZED_COPY(&checkpoint, own.checkpoint, tide_checkpoint_new, err));
+        own.checkpoint = &checkpoint;
+    }
+    TIDE_TRY(
+        TIDE_SIZED_LIST(&follow_ups, own.follow_ups, own.follow_up_count, tide_work_spec, err));
+    own.follow_ups = follow_ups.items;
+    tide_work_result *result = &own;
     finish_request request = {.result = result};
     TIDE_CLEANUP(tide_freep) tide_work_added *added = NULL;
     if (result->follow_up_count > 0) {
@@ -245,7 +260,8 @@ tide_status tide_work_finish(tide_store *store, tide_work_result *result, tide_e
     tide_arena_init(&request.arena, TIDE_HOLD_BYTES_MAX);
     const tide_status status = finish_by_parts(store, &request, err);
     tide_arena_done(&request.arena);
-    result->is_lost = status == TIDE_E_LEASE_LOST || status == TIDE_E_NOT_FOUND;
+    given->numbers = own.numbers;
+    given->is_lost = status == TIDE_E_LEASE_LOST || status == TIDE_E_NOT_FOUND;
     return status;
 }
 
@@ -318,10 +334,9 @@ static tide_status check_plain(const tide_work_result *result, tide_error *err)
     return TIDE_OK;
 }
 
-tide_status tide_work_finish_many(tide_store *store, tide_work_result *results, int count,
-                                  tide_error *err)
+static tide_status finish_listed(tide_store *store, tide_work_result *results, int count,
+                                 tide_error *err)
 {
-    TIDE_TRY(tide_item_check_range("the number of items", count, 1, TIDE_WORK_BATCH_MAX, err));
     TIDE_CLEANUP(tide_freep) tide_lease_list *held = calloc((size_t)count, sizeof *held);
     TIDE_CLEANUP(tide_freep) const char **needed = calloc((size_t)count, sizeof *needed);
     if (!held || !needed)
@@ -339,4 +354,16 @@ tide_status tide_work_finish_many(tide_store *store, tide_work_result *results, 
     many_request request = {.held = held, .needed = needed, .count = count};
     TIDE_TRY(finish_all(store, &request, err));
     return tide_item_fail_some(tide_lease_list_count_lost(held, count), count, err);
+}
+
+tide_status tide_work_finish_many(tide_store *store, tide_work_result *results, int count,
+                                  tide_error *err)
+{
+    TIDE_NEED(store, err);
+    TIDE_CLEANUP(tide_sized_list_done) tide_sized_list list = {0};
+    TIDE_TRY(tide_item_check_range("the number of items", count, 1, TIDE_WORK_BATCH_MAX, err));
+    TIDE_TRY(TIDE_SIZED_LIST(&list, results, count, tide_work_result, err));
+    const tide_status status = finish_listed(store, list.items, count, err);
+    tide_sized_list_return(&list);
+    return status;
 }

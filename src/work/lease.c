@@ -4,6 +4,8 @@
 #include <stdlib.h>
 
 #include "base/cleanup.h"
+#include "base/interface/caller.h"
+#include "base/interface/sized.h"
 #include "journal/append.h"
 #include "tidemark_sql.h"
 #include "work/held.h"
@@ -37,12 +39,11 @@ static tide_status renew_leases(tide_tx *tx, void *arg, tide_error *err)
     return TIDE_OK;
 }
 
-tide_status tide_work_renew(tide_store *store, tide_work_ref *items, int count, int64_t lease_us,
-                            tide_error *err)
+static tide_status renew_listed(tide_store *store, tide_work_ref *items, int count,
+                                int64_t lease_us, tide_error *err)
 {
     renewal r = {.count = count};
     TIDE_TRY(tide_item_check_lease(lease_us, &r.lease_us, err));
-    TIDE_TRY(tide_item_check_range("the number of items", count, 1, TIDE_WORK_BATCH_MAX, err));
     TIDE_CLEANUP(tide_freep) tide_lease_list *held = calloc((size_t)count, sizeof *held);
     if (!held)
         return tide_no_memory(err);
@@ -54,6 +55,18 @@ tide_status tide_work_renew(tide_store *store, tide_work_ref *items, int count, 
     r.held = held;
     TIDE_TRY(tide_store_write(store, renew_leases, &r, err));
     return tide_item_fail_some(tide_lease_list_count_lost(held, count), count, err);
+}
+
+tide_status tide_work_renew(tide_store *store, tide_work_ref *items, int count, int64_t lease_us,
+                            tide_error *err)
+{
+    TIDE_NEED(store, err);
+    TIDE_CLEANUP(tide_sized_list_done) tide_sized_list list = {0};
+    TIDE_TRY(tide_item_check_range("the number of items", count, 1, TIDE_WORK_BATCH_MAX, err));
+    TIDE_TRY(TIDE_SIZED_LIST(&list, items, count, tide_work_ref, err));
+    const tide_status status = renew_listed(store, list.items, count, lease_us, err);
+    tide_sized_list_return(&list);
+    return status;
 }
 
 /* ---- one item, one token ---- */
@@ -94,6 +107,7 @@ tide_status tide_item_hold(tide_tx *tx, const char *id, int64_t token, tide_aren
 
 tide_status tide_work_check(tide_tx *tx, const char *work_item_id, int64_t token, tide_error *err)
 {
+    TIDE_NEED(tx, err);
     TIDE_TRY(tide_item_check_id("a work item's id", work_item_id, err));
     TIDE_CLEANUP(tide_arena_done) tide_arena arena = tide_arena_of(TIDE_HOLD_BYTES_MAX);
     tide_hold hold = {0};
@@ -123,8 +137,10 @@ tide_status tide_work_checkpoint(tide_store *store, const char *work_item_id, in
                                  const tide_checkpoint_new *checkpoint,
                                  tide_checkpoint_numbers *out, tide_error *err)
 {
+    TIDE_NEED(store && out, err);
     TIDE_TRY(tide_item_check_id("a work item's id", work_item_id, err));
-    checkpoint_request request = {.id = work_item_id, .token = token, .checkpoint = *checkpoint};
+    checkpoint_request request = {.id = work_item_id, .token = token};
+    TIDE_TRY(TIDE_SIZED_COPY(&request.checkpoint, checkpoint, tide_checkpoint_new, err));
     request.checkpoint.work_item_id = work_item_id;
     TIDE_TRY(tide_store_write(store, put_checkpoint, &request, err));
     *out = request.numbers;
@@ -156,6 +172,7 @@ static tide_status put_progress(tide_tx *tx, void *arg, tide_error *err)
 tide_status tide_work_progress(tide_store *store, const char *work_item_id, int64_t token,
                                const char *progress, tide_error *err)
 {
+    TIDE_NEED(store, err);
     TIDE_TRY(tide_item_check_id("a work item's id", work_item_id, err));
     TIDE_TRY(tide_item_check_json("progress", progress, err));
     change_request request = {.id = work_item_id, .token = token, .progress = progress};
@@ -188,6 +205,7 @@ static tide_status release_item(tide_tx *tx, void *arg, tide_error *err)
 tide_status tide_work_release(tide_store *store, const char *work_item_id, int64_t token,
                               int64_t delay_us, tide_error *err)
 {
+    TIDE_NEED(store, err);
     TIDE_TRY(tide_item_check_id("a work item's id", work_item_id, err));
     TIDE_TRY(tide_item_check_range("delay", delay_us, 0, TIDE_ITEM_DELAY_MAX_US, err));
     change_request request = {.id = work_item_id, .token = token, .delay_us = delay_us};

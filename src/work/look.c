@@ -5,6 +5,8 @@
 #include <stdlib.h>
 
 #include "base/cleanup.h"
+#include "base/interface/caller.h"
+#include "base/interface/sized.h"
 #include "store/statement.h"
 #include "tidemark_sql.h"
 #include "work/item.h"
@@ -34,12 +36,13 @@ static tide_status find_item(tide_tx *tx, void *arg, tide_error *err)
 tide_status tide_work_find(tide_store *store, const char *work_item_id, tide_work_item_fn *fn,
                            void *arg, tide_error *err)
 {
+    TIDE_NEED(store && fn, err);
     TIDE_TRY(tide_item_check_id("a work item's id", work_item_id, err));
     find_request request = {.id = work_item_id};
     tide_arena_init(&request.arena, TIDE_ITEM_ROW_MAX);
     tide_status status = tide_store_read(store, find_item, &request, err);
     if (status == TIDE_OK)
-        status = fn(arg, &request.found, err);
+        status = tide_callback_check(fn(arg, &request.found, err), err);
     tide_arena_done(&request.arena);
     return status;
 }
@@ -122,7 +125,7 @@ static tide_status list_pages(tide_store *store, list_request *request, tide_wor
     while (request->left > 0) {
         TIDE_TRY(tide_store_read(store, read_page, request, err));
         for (int i = 0; i < request->count; i++)
-            TIDE_TRY(fn(arg, &request->rows[i], err));
+            TIDE_TRY(tide_callback_check(fn(arg, &request->rows[i], err), err));
         if (request->is_last || request->count == 0)
             break;
         const tide_work_item *last = &request->rows[request->count - 1];
@@ -134,9 +137,13 @@ static tide_status list_pages(tide_store *store, list_request *request, tide_wor
     return TIDE_OK;
 }
 
-tide_status tide_work_list(tide_store *store, const tide_work_filter *filter, tide_work_item_fn *fn,
+tide_status tide_work_list(tide_store *store, const tide_work_filter *given, tide_work_item_fn *fn,
                            void *arg, tide_error *err)
 {
+    TIDE_NEED(store && fn, err);
+    tide_work_filter own;
+    TIDE_TRY(TIDE_SIZED_COPY(&own, given, tide_work_filter, err));
+    const tide_work_filter *filter = &own;
     TIDE_TRY(tide_item_check_range("limit", filter->limit, 0, INT64_MAX, err));
     TIDE_CLEANUP(tide_freep) list_request *request = calloc(1, sizeof *request);
     if (!request)
@@ -195,7 +202,7 @@ static tide_status list_attempts(tide_store *store, attempts_request *request,
     do {
         TIDE_TRY(tide_store_read(store, read_attempts, request, err));
         for (int i = 0; i < request->count; i++)
-            TIDE_TRY(fn(arg, &request->rows[i], err));
+            TIDE_TRY(tide_callback_check(fn(arg, &request->rows[i], err), err));
         if (request->count > 0)
             request->after_token = request->rows[request->count - 1].lease_token;
     } while (request->count == ATTEMPTS_PAGE);
@@ -205,6 +212,7 @@ static tide_status list_attempts(tide_store *store, attempts_request *request,
 tide_status tide_work_attempts(tide_store *store, const char *work_item_id,
                                tide_work_attempt_fn *fn, void *arg, tide_error *err)
 {
+    TIDE_NEED(store && fn, err);
     TIDE_TRY(tide_item_check_id("a work item's id", work_item_id, err));
     TIDE_CLEANUP(tide_freep) attempts_request *request = calloc(1, sizeof *request);
     if (!request)

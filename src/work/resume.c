@@ -12,6 +12,8 @@
 
 #include "base/buffer.h"
 #include "base/cleanup.h"
+#include "base/interface/caller.h"
+#include "base/interface/sized.h"
 #include "base/text/json_scan.h"
 #include "work/resume.h"
 
@@ -60,6 +62,7 @@ static tide_status release_task(tide_tx *tx, void *arg, tide_error *err)
 tide_status tide_task_renew(tide_store *store, const char *task_id, int64_t lease_token,
                             int64_t lease_us, tide_error *err)
 {
+    TIDE_NEED(store, err);
     lease_request request = {.task_id = task_id, .token = lease_token};
     TIDE_TRY(tide_item_check_id("a task's id", task_id, err));
     TIDE_TRY(tide_item_check_lease(lease_us, &request.lease_us, err));
@@ -69,6 +72,7 @@ tide_status tide_task_renew(tide_store *store, const char *task_id, int64_t leas
 tide_status tide_task_release(tide_store *store, const char *task_id, int64_t lease_token,
                               tide_error *err)
 {
+    TIDE_NEED(store, err);
     lease_request request = {.task_id = task_id, .token = lease_token};
     TIDE_TRY(tide_item_check_id("a task's id", task_id, err));
     return tide_store_write(store, release_task, &request, err);
@@ -111,13 +115,13 @@ static tide_status tell_iteration(const tide_resume *r, const tide_task_resume_f
                                   tide_error *err)
 {
     if (r->end->count == 0)
-        return fns->iteration(arg, NULL, 1, err);
+        return tide_callback_check(fns->iteration(arg, NULL, 1, err), err);
     const tide_journal_row *row = &r->end->rows[0];
     TIDE_TRY(tide_journal_row_check(row, err));
     int64_t iteration = 0;
     if (!find_iteration(row->checkpoint.snapshot, &iteration) || iteration == INT64_MAX)
         iteration = r->end_count; /* -1: unknown, so the next one is told as 0 */
-    return fns->iteration(arg, &row->checkpoint, iteration + 1, err);
+    return tide_callback_check(fns->iteration(arg, &row->checkpoint, iteration + 1, err), err);
 }
 
 static tide_status tell_later(const tide_resume *r, const tide_task_resume_fns *fns, void *arg,
@@ -126,7 +130,8 @@ static tide_status tell_later(const tide_resume *r, const tide_task_resume_fns *
     for (int p = 0; p < r->later_count; p++) {
         for (int i = 0; i < r->later[p]->count; i++) {
             TIDE_TRY(tide_journal_row_check(&r->later[p]->rows[i], err));
-            TIDE_TRY(fns->later(arg, &r->later[p]->rows[i].checkpoint, err));
+            TIDE_TRY(
+                tide_callback_check(fns->later(arg, &r->later[p]->rows[i].checkpoint, err), err));
         }
     }
     return TIDE_OK;
@@ -136,13 +141,13 @@ static tide_status tell(const tide_resume *r, const tide_task_resume_fns *fns, v
                         tide_error *err)
 {
     for (int i = 0; i < r->item_count && fns->item; i++)
-        TIDE_TRY(fns->item(arg, &r->items[i], err));
+        TIDE_TRY(tide_callback_check(fns->item(arg, &r->items[i], err), err));
     if (fns->iteration)
         TIDE_TRY(tell_iteration(r, fns, arg, err));
     if (fns->later)
         TIDE_TRY(tell_later(r, fns, arg, err));
     for (int i = 0; i < r->key_count && fns->response; i++)
-        TIDE_TRY(fns->response(arg, &r->keys[i], err));
+        TIDE_TRY(tide_callback_check(fns->response(arg, &r->keys[i], err), err));
     return TIDE_OK;
 }
 
@@ -155,16 +160,21 @@ static tide_status read_and_tell(tide_store *store, const char *task_id,
     return tell(&r, fns, arg, err);
 }
 
-tide_status tide_task_resume(tide_store *store, const char *task_id, const char *holder,
-                             int64_t lease_us, int64_t *lease_token, int64_t *lease_expires_at_us,
-                             const tide_task_resume_fns *fns, void *arg, tide_error *err)
+tide_status tide_task_resume(tide_store *store, const tide_task_resume_request *given,
+                             const tide_task_resume_fns *given_fns, void *arg, tide_task_lease *out,
+                             tide_error *err)
 {
-    lease_request request = {.task_id = task_id, .holder = holder};
-    TIDE_TRY(tide_item_check_id("a task's id", task_id, err));
-    TIDE_TRY(tide_item_check_name("a holder's name", holder, TIDE_LEASE_HOLDER_MAX, err));
-    TIDE_TRY(tide_item_check_lease(lease_us, &request.lease_us, err));
+    TIDE_NEED(store && out, err);
+    tide_task_resume_request wanted;
+    tide_task_resume_fns fns;
+    TIDE_TRY(TIDE_SIZED_COPY(&wanted, given, tide_task_resume_request, err));
+    TIDE_TRY(TIDE_SIZED_COPY(&fns, given_fns, tide_task_resume_fns, err));
+    lease_request request = {.task_id = wanted.task_id, .holder = wanted.holder};
+    TIDE_TRY(tide_item_check_id("a task's id", wanted.task_id, err));
+    TIDE_TRY(tide_item_check_name("a holder's name", wanted.holder, TIDE_LEASE_HOLDER_MAX, err));
+    TIDE_TRY(tide_item_check_lease(wanted.lease_us, &request.lease_us, err));
     TIDE_TRY(tide_store_write(store, claim_task, &request, err));
-    const tide_status status = read_and_tell(store, task_id, fns, arg, err);
+    const tide_status status = read_and_tell(store, wanted.task_id, &fns, arg, err);
     if (status < TIDE_OK) {
         /* Nobody is to wait for a resumer that was told nothing. */
         request.token = request.lease.token;
@@ -172,7 +182,7 @@ tide_status tide_task_resume(tide_store *store, const char *task_id, const char 
         TIDE_IGNORE(tide_store_write(store, release_task, &request, &ignored));
         return status;
     }
-    *lease_token = request.lease.token;
-    *lease_expires_at_us = request.lease.expires_at_us;
+    *out = (tide_task_lease){.token = request.lease.token,
+                             .expires_at_us = request.lease.expires_at_us};
     return TIDE_OK;
 }

@@ -12,6 +12,8 @@
 #include <tidemark/lease.h>
 
 #include "base/cleanup.h"
+#include "base/interface/caller.h"
+#include "base/interface/sized.h"
 #include "base/text/timefmt.h"
 #include "store/statement.h"
 #include "tidemark_sql.h"
@@ -155,9 +157,13 @@ static tide_status check_new(const tide_schedule_new *s, tide_error *err)
                                  err);
 }
 
-tide_status tide_schedule_add(tide_store *store, const tide_schedule_new *schedule,
+tide_status tide_schedule_add(tide_store *store, const tide_schedule_new *given,
                               int64_t *next_run_at_us, tide_error *err)
 {
+    TIDE_NEED(store, err);
+    tide_schedule_new own;
+    TIDE_TRY(TIDE_SIZED_COPY(&own, given, tide_schedule_new, err));
+    const tide_schedule_new *schedule = &own;
     TIDE_TRY(check_new(schedule, err));
     add_request request = {.wanted = schedule,
                            .max_retries = schedule->max_retries < 0 ? TIDE_WORK_RETRIES_DEFAULT
@@ -184,11 +190,9 @@ static tide_status move_on(tide_tx *tx, const tide_schedule *s, int64_t now_us, 
 static tide_status make_item(tide_tx *tx, const tide_schedule *s, tide_item_wakes *wakes,
                              tide_error *err)
 {
-    const tide_work_spec item = {.task_id = s->task_id,
-                                 .work_type = s->work_type,
-                                 .input = s->input,
-                                 .priority = s->priority,
-                                 .max_retries = s->max_retries,
+    const tide_work_spec item = {TIDE_WORK_SPEC_INIT,        .task_id = s->task_id,
+                                 .work_type = s->work_type,  .input = s->input,
+                                 .priority = s->priority,    .max_retries = s->max_retries,
                                  .timeout_us = s->timeout_us};
     const tide_item_origin origin = {.schedule_name = s->name};
     tide_work_added added;
@@ -306,7 +310,7 @@ static tide_status list_pages(tide_store *store, list_request *request, tide_sch
     do {
         TIDE_TRY(tide_store_read(store, read_page, request, err));
         for (int i = 0; i < request->count; i++)
-            TIDE_TRY(fn(arg, &request->rows[i], err));
+            TIDE_TRY(tide_callback_check(fn(arg, &request->rows[i], err), err));
         if (request->count > 0)
             (void)snprintf(request->after, sizeof request->after, "%s",
                            request->rows[request->count - 1].name);
@@ -316,6 +320,7 @@ static tide_status list_pages(tide_store *store, list_request *request, tide_sch
 
 tide_status tide_schedule_list(tide_store *store, tide_schedule_fn *fn, void *arg, tide_error *err)
 {
+    TIDE_NEED(store && fn, err);
     TIDE_CLEANUP(tide_freep) list_request *request = calloc(1, sizeof *request);
     if (!request)
         return tide_no_memory(err);
@@ -362,6 +367,7 @@ static tide_status pause_schedule(tide_tx *tx, void *arg, tide_error *err)
 tide_status tide_schedule_pause(tide_store *store, const char *name, bool is_paused,
                                 tide_error *err)
 {
+    TIDE_NEED(store, err);
     TIDE_TRY(tide_item_check_id("a schedule's name", name, err));
     change_request request = {.name = name, .is_paused = is_paused};
     tide_arena_init(&request.arena, TIDE_ITEM_ROW_MAX);
@@ -372,6 +378,7 @@ tide_status tide_schedule_pause(tide_store *store, const char *name, bool is_pau
 
 tide_status tide_schedule_remove(tide_store *store, const char *name, tide_error *err)
 {
+    TIDE_NEED(store, err);
     TIDE_TRY(tide_item_check_id("a schedule's name", name, err));
     int64_t changed = 0;
     TIDE_TRY(tide_store_exec(store, TIDE_SQL_SCHEDULE_REMOVE, &changed, err,

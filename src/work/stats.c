@@ -4,6 +4,8 @@
 #include <stdlib.h>
 
 #include "base/cleanup.h"
+#include "base/interface/caller.h"
+#include "base/interface/sized.h"
 #include "base/list.h"
 #include "store/statement.h"
 #include "tidemark_sql.h"
@@ -90,22 +92,25 @@ static tide_status read_stats(tide_tx *tx, void *arg, tide_error *err)
 static tide_status tell(const stats *s, const tide_work_stats_fns *fns, void *arg, tide_error *err)
 {
     for (int i = 0; i < s->item_count && fns->item; i++)
-        TIDE_TRY(fns->item(arg, &s->items[i], err));
+        TIDE_TRY(tide_callback_check(fns->item(arg, &s->items[i], err), err));
     if (fns->lease)
-        TIDE_TRY(fns->lease(arg, &s->leases, err));
+        TIDE_TRY(tide_callback_check(fns->lease(arg, &s->leases, err), err));
     for (int i = 0; i < s->task_count && fns->task; i++)
-        TIDE_TRY(fns->task(arg, &s->tasks[i], err));
+        TIDE_TRY(tide_callback_check(fns->task(arg, &s->tasks[i], err), err));
     return TIDE_OK;
 }
 
-tide_status tide_work_stats(tide_store *store, const tide_work_stats_fns *fns, void *arg,
+tide_status tide_work_stats(tide_store *store, const tide_work_stats_fns *given, void *arg,
                             tide_error *err)
 {
+    TIDE_NEED(store, err);
+    tide_work_stats_fns fns;
+    TIDE_TRY(TIDE_SIZED_COPY(&fns, given, tide_work_stats_fns, err));
     stats s = {.item_count = 0};
     tide_arena_init(&s.arena, TIDE_ITEM_PAGE_MAX);
     tide_status status = tide_store_read(store, read_stats, &s, err);
     if (status == TIDE_OK)
-        status = tell(&s, fns, arg, err);
+        status = tell(&s, &fns, arg, err);
     tide_arena_done(&s.arena);
     free(s.items);
     return status;

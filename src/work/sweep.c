@@ -6,6 +6,7 @@
 #include <tidemark/work.h>
 
 #include "base/cleanup.h"
+#include "base/interface/caller.h"
 #include "store/statement.h"
 #include "tidemark_sql.h"
 #include "work/item.h"
@@ -177,6 +178,7 @@ static tide_status sweep_rest(tide_store *store, turn *t, tide_work_swept *out, 
 tide_status tide_work_sweep(tide_store *store, int64_t limit, int64_t crash_limit,
                             tide_work_swept *out, tide_error *err)
 {
+    TIDE_NEED(store && out, err);
     *out = (tide_work_swept){0};
     TIDE_TRY(tide_item_check_range("limit", limit, 0, TIDE_WORK_SWEEP_MAX, err));
     TIDE_TRY(tide_item_check_range("crash_limit", crash_limit, 0, TIDE_ITEM_RETRIES_MAX, err));

@@ -5,6 +5,8 @@
 #include <stdio.h>
 
 #include "base/cleanup.h"
+#include "base/interface/caller.h"
+#include "base/interface/sized.h"
 #include "base/text/uuid.h"
 #include "core/lease_clock.h"
 #include "journal/events.h"
@@ -36,9 +38,13 @@ static tide_status create_task(tide_tx *tx, void *arg, tide_error *err)
     return TIDE_OK;
 }
 
-tide_status tide_task_create(tide_store *store, const tide_task_new *task,
+tide_status tide_task_create(tide_store *store, const tide_task_new *given,
                              char out_task_id[TIDE_WORK_ID_MAX + 1], tide_error *err)
 {
+    TIDE_NEED(store, err);
+    tide_task_new own;
+    TIDE_TRY(TIDE_SIZED_COPY(&own, given, tide_task_new, err));
+    const tide_task_new *task = &own;
     if (task->task_id)
         TIDE_TRY(tide_item_check_id("a task's id", task->task_id, err));
     TIDE_TRY(tide_item_check_text("a title", task->title, TIDE_ITEM_TITLE_MAX, err));
@@ -126,12 +132,13 @@ static tide_status find_task(tide_tx *tx, void *arg, tide_error *err)
 tide_status tide_task_find(tide_store *store, const char *task_id, tide_task_fn *fn, void *arg,
                            tide_error *err)
 {
+    TIDE_NEED(store && fn, err);
     TIDE_TRY(tide_item_check_id("a task's id", task_id, err));
     find_request request = {.task_id = task_id};
     tide_arena_init(&request.arena, TIDE_ITEM_ROW_MAX);
     tide_status status = tide_store_read(store, find_task, &request, err);
     if (status == TIDE_OK)
-        status = fn(arg, &request.found, err);
+        status = tide_callback_check(fn(arg, &request.found, err), err);
     tide_arena_done(&request.arena);
     return status;
 }
@@ -174,7 +181,7 @@ static tide_status list_pages(tide_store *store, list_request *request, tide_tas
     while (request->limit > 0) {
         TIDE_TRY(tide_store_read(store, read_page, request, err));
         for (int i = 0; i < request->count; i++)
-            TIDE_TRY(fn(arg, &request->rows[i], err));
+            TIDE_TRY(tide_callback_check(fn(arg, &request->rows[i], err), err));
         if (request->is_last || request->count == 0)
             break;
         const tide_task *last = &request->rows[request->count - 1];
@@ -188,6 +195,7 @@ static tide_status list_pages(tide_store *store, list_request *request, tide_tas
 tide_status tide_task_list(tide_store *store, const char *status, int64_t limit, tide_task_fn *fn,
                            void *arg, tide_error *err)
 {
+    TIDE_NEED(store && fn, err);
     TIDE_TRY(tide_item_check_range("limit", limit, 0, INT64_MAX, err));
     TIDE_CLEANUP(tide_freep) list_request *request = calloc(1, sizeof *request);
     if (!request)
@@ -246,6 +254,7 @@ static tide_status cancel_task(tide_tx *tx, void *arg, tide_error *err)
 
 tide_status tide_task_cancel(tide_store *store, const char *task_id, tide_error *err)
 {
+    TIDE_NEED(store, err);
     TIDE_TRY(tide_item_check_id("a task's id", task_id, err));
     end_request request = {.task_id = task_id};
     return tide_store_write(store, cancel_task, &request, err);
@@ -284,6 +293,7 @@ static tide_status finish_task(tide_tx *tx, void *arg, tide_error *err)
 tide_status tide_task_finish(tide_store *store, const char *task_id, bool is_failed,
                              bool cancel_rest, tide_error *err)
 {
+    TIDE_NEED(store, err);
     TIDE_TRY(tide_item_check_id("a task's id", task_id, err));
     end_request request = {.task_id = task_id, .is_failed = is_failed, .cancel_rest = cancel_rest};
     return tide_store_write(store, finish_task, &request, err);
@@ -352,6 +362,7 @@ static tide_status delete_task(tide_tx *tx, void *arg, tide_error *err)
 tide_status tide_task_delete(tide_store *store, const char *task_id, bool is_forced,
                              tide_error *err)
 {
+    TIDE_NEED(store, err);
     TIDE_TRY(tide_item_check_id("a task's id", task_id, err));
     end_request request = {.task_id = task_id, .is_forced = is_forced};
     return tide_store_write(store, delete_task, &request, err);

@@ -4,6 +4,7 @@
 #include <stdlib.h>
 
 #include "base/cleanup.h"
+#include "base/interface/caller.h"
 #include "base/list.h"
 #include "store/statement.h"
 #include "tidemark_sql.h"
@@ -12,6 +13,7 @@
 tide_status tide_work_pause(tide_store *store, const char *work_type, const char *reason,
                             tide_error *err)
 {
+    TIDE_NEED(store, err);
     TIDE_TRY(tide_item_check_name("a work type", work_type, TIDE_WORK_TYPE_MAX, err));
     TIDE_TRY(tide_item_check_text("a reason", reason, TIDE_ITEM_REASON_MAX, err));
     return tide_store_exec(store, TIDE_SQL_WORK_PAUSE, NULL, err, tide_bind_text("type", work_type),
@@ -29,6 +31,7 @@ static tide_status resume_type(tide_tx *tx, void *arg, tide_error *err)
 
 tide_status tide_work_resume(tide_store *store, const char *work_type, tide_error *err)
 {
+    TIDE_NEED(store, err);
     TIDE_TRY(tide_item_check_name("a work type", work_type, TIDE_WORK_TYPE_MAX, err));
     return tide_store_write(store, resume_type, (void *)&work_type, err);
 }
@@ -66,11 +69,12 @@ static tide_status read_types(tide_tx *tx, void *arg, tide_error *err)
 
 tide_status tide_work_types(tide_store *store, tide_work_type_fn *fn, void *arg, tide_error *err)
 {
+    TIDE_NEED(store && fn, err);
     list_request request = {.count = 0};
     tide_arena_init(&request.arena, TIDE_ITEM_ROW_MAX);
     tide_status status = tide_store_read(store, read_types, &request, err);
     for (int i = 0; i < request.count && status == TIDE_OK; i++)
-        status = fn(arg, &request.types[i], err);
+        status = tide_callback_check(fn(arg, &request.types[i], err), err);
     tide_arena_done(&request.arena);
     free(request.types);
     return status;

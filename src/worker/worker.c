@@ -9,6 +9,8 @@
 
 #include "base/backoff.h"
 #include "base/cleanup.h"
+#include "base/interface/caller.h"
+#include "base/interface/sized.h"
 #include "base/thread.h"
 
 /* ---- claims ---- */
@@ -90,8 +92,11 @@ static tide_status claim_some(tide_worker *worker, int wanted, tide_error *err)
     if (!batch)
         return tide_no_memory(err);
     batch->users = 1;
-    tide_work_claim_request request = worker->options.claim;
-    request.limit = wanted;
+    const tide_worker_options *options = &worker->options;
+    const tide_work_claim_request request = {
+        TIDE_WORK_CLAIM_REQUEST_INIT,      .worker = options->worker,   .types = options->types,
+        .type_count = options->type_count, .task_id = options->task_id, .limit = wanted,
+        .lease_us = options->lease_us};
     const int64_t before_us = tide_worker_now(worker);
     const tide_status status = tide_work_claim(worker->store, &request, &batch->claims, err);
     if (status == TIDE_OK)
@@ -274,6 +279,7 @@ static int start_threads(tide_worker *worker, pthread_t *threads, tide_error *er
 
 tide_status tide_worker_run(tide_worker *worker, tide_error *err)
 {
+    TIDE_NEED(worker, err);
     pthread_t threads[TIDE_WORKER_THREADS_MAX + 1];
     worker->is_draining = false;
     worker->drain_until_us = 0;
@@ -317,9 +323,10 @@ static tide_status check_options(const tide_worker_options *options, tide_error 
     if (options->prefetch < 0 || options->prefetch > TIDE_WORKER_PREFETCH_MAX - threads)
         return tide_fail(err, TIDE_E_INVALID, "a worker holds up to %d items",
                          TIDE_WORKER_PREFETCH_MAX);
-    if (!options->claim.worker || !options->claim.worker[0])
+    if (!options->worker || !options->worker[0])
         return tide_fail(err, TIDE_E_INVALID, "a worker needs a name");
-    assert(options->run);
+    if (!options->run)
+        return tide_fail(err, TIDE_E_INVALID, "a worker needs a function to run");
     return TIDE_OK;
 }
 
@@ -329,8 +336,7 @@ static void fill_defaults(tide_worker_options *options)
     options->poll_us = options->poll_us > 0 ? options->poll_us : TIDE_WORKER_POLL_US;
     options->sweep_us = options->sweep_us ? options->sweep_us : TIDE_WORK_SWEEP_US;
     options->drain_us = options->drain_us ? options->drain_us : TIDE_WORKER_DRAIN_US;
-    options->claim.lease_us =
-        options->claim.lease_us > 0 ? options->claim.lease_us : TIDE_WORK_LEASE_US;
+    options->lease_us = options->lease_us > 0 ? options->lease_us : TIDE_WORK_LEASE_US;
 }
 
 static tide_status open_watch(tide_worker *worker, const char *topic, tide_error *err)
@@ -343,28 +349,31 @@ static tide_status open_watch(tide_worker *worker, const char *topic, tide_error
 /* The common topic tells of what has no single type. Who takes every type, or very many, watches the topic of all. */
 static tide_status open_watches(tide_worker *worker, tide_error *err)
 {
-    const tide_work_claim_request *claim = &worker->options.claim;
+    const tide_worker_options *options = &worker->options;
     TIDE_TRY(open_watch(worker, TIDE_WORK_TOPIC, err));
-    const bool is_all = claim->type_count < 1 || claim->type_count >= TIDE_WORKER_WATCHES_MAX;
-    for (int i = 0; i < (is_all ? 1 : claim->type_count); i++) {
+    const bool is_all = options->type_count < 1 || options->type_count >= TIDE_WORKER_WATCHES_MAX;
+    for (int i = 0; i < (is_all ? 1 : options->type_count); i++) {
         char topic[64];
-        tide_work_topic(topic, is_all ? NULL : claim->types[i]);
+        tide_work_topic(topic, is_all ? NULL : options->types[i]);
         TIDE_TRY(open_watch(worker, topic, err));
     }
     return TIDE_OK;
 }
 
-tide_status tide_worker_open(tide_worker **out, tide_store *store,
-                             const tide_worker_options *options, tide_error *err)
+tide_status tide_worker_open(tide_worker **out, tide_store *store, const tide_worker_options *given,
+                             tide_error *err)
 {
-    TIDE_TRY(check_options(options, err));
+    TIDE_NEED(out && store, err);
+    tide_worker_options options;
+    TIDE_TRY(TIDE_SIZED_COPY(&options, given, tide_worker_options, err));
+    TIDE_TRY(check_options(&options, err));
     TIDE_CLEANUP(tide_worker_closep) tide_worker *worker = calloc(1, sizeof *worker);
     if (!worker)
         return tide_no_memory(err);
     worker->wake_fd = worker->warden_fd = -1;
     worker->store = store;
     worker->env = tide_store_env(store);
-    worker->options = *options;
+    worker->options = options;
     fill_defaults(&worker->options);
     (void)pthread_mutex_init(&worker->lock, NULL);
     (void)pthread_cond_init(&worker->has_queued, NULL);

@@ -1,7 +1,7 @@
 /* worker_job.c - running one job: what the function sees, how its end is written. */
+#include "base/interface/caller.h"
 #include "worker/worker.h"
 
-#include <assert.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -82,7 +82,9 @@ static tide_status look_at(void *arg, const tide_checkpoint *checkpoint, tide_er
 tide_status tide_job_last_checkpoint(tide_job *job, tide_checkpoint_fn *fn, void *arg,
                                      tide_error *err)
 {
-    const tide_journal_filter newest = {.work_item_id = job->item->work_item_id,
+    TIDE_NEED(job && fn, err);
+    const tide_journal_filter newest = {TIDE_JOURNAL_FILTER_INIT,
+                                        .work_item_id = job->item->work_item_id,
                                         .order = TIDE_JOURNAL_NEWEST_FIRST};
     search s = {.id = ""};
     const tide_status status = tide_journal_list(job->worker->store, &newest, look_at, &s, err);
@@ -108,12 +110,14 @@ static tide_status notice_loss(tide_job *job, tide_status status)
 tide_status tide_job_checkpoint(tide_job *job, const tide_checkpoint_new *checkpoint,
                                 tide_checkpoint_numbers *out, tide_error *err)
 {
+    TIDE_NEED(job && out, err);
     return notice_loss(job, tide_work_checkpoint(job->worker->store, job->item->work_item_id,
                                                  job->item->lease_token, checkpoint, out, err));
 }
 
 tide_status tide_job_progress(tide_job *job, const char *progress, tide_error *err)
 {
+    TIDE_NEED(job, err);
     return notice_loss(job, tide_work_progress(job->worker->store, job->item->work_item_id,
                                                job->item->lease_token, progress, err));
 }
@@ -140,8 +144,12 @@ static tide_status write_end(tide_job *job, const settlement *end, tide_error *e
     if (end->event == TIDE_WORKER_RELEASED)
         return tide_work_release(store, item->work_item_id, item->lease_token, end->delay_us, err);
     tide_work_failed failed = {.is_final = false};
-    return tide_work_fail(store, item->work_item_id, item->lease_token, end->error, end->is_final,
-                          end->delay_us, &failed, err);
+    return tide_work_fail(
+        store,
+        &(tide_work_failure){TIDE_WORK_FAILURE_INIT, .work_item_id = item->work_item_id,
+                             .token = item->lease_token, .error = end->error,
+                             .is_final = end->is_final, .retry_after_us = end->delay_us},
+        &failed, err);
 }
 
 static void count_end(tide_worker *worker, tide_worker_event event)
@@ -190,7 +198,9 @@ static void note_end(tide_job *job, tide_worker_event event, const tide_error *e
 static tide_status settle(tide_job *job, const settlement *end, tide_error *err)
 {
     tide_worker *worker = job->worker;
-    assert(!job->is_ended && "a job ends once");
+    if (job->is_ended)
+        return tide_fail(err, TIDE_E_INVALID, "work item %s has ended already",
+                         job->item->work_item_id);
     set_settling(job, true);
     tide_status status = TIDE_OK;
     for (int attempt = 0;; attempt++) {
@@ -212,6 +222,7 @@ static tide_status settle(tide_job *job, const settlement *end, tide_error *err)
 
 tide_status tide_job_finish(tide_job *job, tide_work_result *result, tide_error *err)
 {
+    TIDE_NEED(job, err);
     const settlement end = {.event = TIDE_WORKER_FINISHED, .result = result};
     return settle(job, &end, err);
 }
@@ -219,6 +230,7 @@ tide_status tide_job_finish(tide_job *job, tide_work_result *result, tide_error 
 tide_status tide_job_fail(tide_job *job, const char *error, bool is_final, int64_t retry_after_us,
                           tide_error *err)
 {
+    TIDE_NEED(job, err);
     const settlement end = {.event = TIDE_WORKER_FAILED,
                             .error = error,
                             .is_final = is_final,
@@ -228,6 +240,7 @@ tide_status tide_job_fail(tide_job *job, const char *error, bool is_final, int64
 
 tide_status tide_job_release(tide_job *job, int64_t delay_us, tide_error *err)
 {
+    TIDE_NEED(job, err);
     const settlement end = {.event = TIDE_WORKER_RELEASED, .delay_us = delay_us};
     return settle(job, &end, err);
 }
@@ -239,7 +252,7 @@ static void end_for(tide_job *job, tide_status ran, const tide_error *why)
     tide_status status = TIDE_OK;
     const tide_job_stop stop = tide_job_stop_get(job);
     if (ran >= TIDE_OK) {
-        tide_work_result result = {.output = NULL};
+        tide_work_result result = {TIDE_WORK_RESULT_INIT, .output = NULL};
         status = tide_job_finish(job, &result, &err);
     } else if (ran == TIDE_E_INTERRUPTED && stop == TIDE_JOB_TIMED_OUT) {
         status = tide_job_fail(job, "the attempt took longer than its timeout", false, -1, &err);
@@ -258,9 +271,10 @@ static void run_job(tide_job *job)
 {
     tide_worker *worker = job->worker;
     tide_error err = {0};
-    const tide_status ran = tide_job_is_stopping(job) || tide_worker_is_stopping(worker)
-                                ? TIDE_E_INTERRUPTED
-                                : worker->options.run(worker->options.run_arg, job, &err);
+    const tide_status ran =
+        tide_job_is_stopping(job) || tide_worker_is_stopping(worker)
+            ? TIDE_E_INTERRUPTED
+            : tide_callback_check(worker->options.run(worker->options.run_arg, job, &err), &err);
     if (!job->is_ended)
         end_for(job, ran, &err);
 }

@@ -8,7 +8,7 @@
 /* After a third of the lease, at most 60 s apart. */
 int64_t tide_worker_renewal_gap_us(const tide_worker *worker)
 {
-    return tide_worker_least(worker->options.claim.lease_us / 3, TIDE_WORK_RENEW_MAX_US);
+    return tide_worker_least(worker->options.lease_us / 3, TIDE_WORK_RENEW_MAX_US);
 }
 
 typedef struct renewal {
@@ -30,12 +30,13 @@ static int list_held(tide_worker *worker, renewal *list)
         if (job->state == TIDE_JOB_FREE || job->is_lost)
             continue;
         job->batch->users++;
-        list[count++] = (renewal){
-            .ref = {.work_item_id = job->item->work_item_id, .token = job->item->lease_token},
-            .job = job,
-            .order = job->order,
-            .item = job->item,
-            .batch = job->batch};
+        list[count++] =
+            (renewal){.ref = {TIDE_WORK_REF_INIT, .work_item_id = job->item->work_item_id,
+                              .token = job->item->lease_token},
+                      .job = job,
+                      .order = job->order,
+                      .item = job->item,
+                      .batch = job->batch};
     }
     (void)pthread_mutex_unlock(&worker->lock);
     return count;
@@ -103,11 +104,11 @@ void tide_worker_step_renewal(tide_worker *worker)
         refs[i] = list[i].ref;
     const int64_t before_us = tide_worker_now(worker);
     const tide_status status =
-        tide_work_renew(worker->store, refs, count, worker->options.claim.lease_us, &err);
+        tide_work_renew(worker->store, refs, count, worker->options.lease_us, &err);
     const bool is_answered =
         status == TIDE_OK || status == TIDE_E_PARTIAL || status == TIDE_E_LEASE_LOST;
     if (is_answered) {
-        apply_renewals(worker, list, refs, count, before_us + worker->options.claim.lease_us);
+        apply_renewals(worker, list, refs, count, before_us + worker->options.lease_us);
     } else {
         tide_worker_tell(worker, TIDE_WORKER_TROUBLE, NULL, &err);
         worker->renew_at_us = tide_worker_now(worker) +

@@ -16,11 +16,11 @@
 
 tide_status rig_agent_try_open(rig_agent *agent, tide_error *err)
 {
-    const tide_store_options options = {.env = agent->env,
-                                        .is_inline = true,
-                                        .sqlite_vfs = agent->vfs,
+    const tide_store_options options = {TIDE_STORE_OPTIONS_INIT, .env = agent->env,
+                                        .is_inline = true, .sqlite_vfs = agent->vfs,
                                         .state_dir = agent->state_dir};
     TIDE_TRY(tide_store_open(&agent->store, agent->path, &options, err));
+    agent->feed_options.size = sizeof agent->feed_options;
     const tide_status status =
         tide_feed_open(&agent->feed, agent->store, &agent->feed_options, err);
     if (status < TIDE_OK)
@@ -323,8 +323,8 @@ static tide_status list_stream(void *arg, const tide_feed_stream *stream, tide_e
 {
     listing *l = arg;
     const tide_agent_services services = services_of(l->agent);
-    const tide_feed_request request = {
-        .stream = stream->name, .start_seq = stream->head_seq, .max_records = 1};
+    const tide_feed_request request = {TIDE_FEED_REQUEST_INIT, .stream = stream->name,
+                                       .start_seq = stream->head_seq, .max_records = 1};
     bool is_seen = false;
     for (size_t i = 0; i < l->request->n_seen; i++)
         is_seen = is_seen || (strcmp(l->request->seen[i]->stream, stream->name) == 0 &&

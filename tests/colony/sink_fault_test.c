@@ -199,7 +199,8 @@ static void a_process_killed_at_any_statement_leaves_everything_as_it_was(void *
             tide_error err;
             tide_store *own = NULL;
             tide_sink *its = NULL;
-            const tide_store_options options = {.env = tide_env_system(), .state_dir = ""};
+            const tide_store_options options = {TIDE_STORE_OPTIONS_INIT, .env = tide_env_system(),
+                                                .state_dir = ""};
             if (tide_store_open(&own, t->url, &options, &err) < TIDE_OK ||
                 tide_sink_open_sql(&its, own, &err) < TIDE_OK)
                 _exit(3);

@@ -19,7 +19,8 @@
 
 static inline tide_idempotency_request request_of(const char *key, const char *hash)
 {
-    return (tide_idempotency_request){.key = key,
+    return (tide_idempotency_request){TIDE_IDEMPOTENCY_REQUEST_INIT,
+                                      .key = key,
                                       .request_hash = hash,
                                       .holder = "tester",
                                       .lock_us = LOCK_US,

@@ -67,7 +67,11 @@ static tide_status call_roll(void *arg, const tide_idempotency_key *key, tide_er
 static roll list(store_test *t, const char *status, const char *task_id, int64_t limit)
 {
     roll r = {.is_sorted = true};
-    assert_ok_err(tide_idempotency_list(t->store, status, task_id, limit, call_roll, &r, &t->err),
+    assert_ok_err(tide_idempotency_list(
+                      t->store,
+                      &(tide_idempotency_filter){TIDE_IDEMPOTENCY_FILTER_INIT, .status = status,
+                                                 .task_id = task_id, .limit = limit},
+                      call_roll, &r, &t->err),
                   &t->err);
     assert_true(r.is_sorted);
     return r;
@@ -100,9 +104,15 @@ static void the_list_is_sorted_and_whole(void **state)
     assert_int_equal(0, list(t, "pending", "t", 0).count);
     roll r = {.is_sorted = true};
     assert_status(TIDE_E_INVALID,
-                  tide_idempotency_list(t->store, "done", NULL, 0, call_roll, &r, &t->err));
-    assert_status(TIDE_E_INVALID,
-                  tide_idempotency_list(t->store, NULL, NULL, -1, call_roll, &r, &t->err));
+                  tide_idempotency_list(
+                      t->store,
+                      &(tide_idempotency_filter){TIDE_IDEMPOTENCY_FILTER_INIT, .status = "done"},
+                      call_roll, &r, &t->err));
+    assert_status(
+        TIDE_E_INVALID,
+        tide_idempotency_list(t->store,
+                              &(tide_idempotency_filter){TIDE_IDEMPOTENCY_FILTER_INIT, .limit = -1},
+                              call_roll, &r, &t->err));
 }
 
 static void a_locked_key_is_deleted_only_by_force(void **state)
@@ -250,7 +260,9 @@ static void live_through(void *arg)
     tide_idempotency_state_done(&state);
     seen_key seen = {.count = 0};
     check_shortage(tide_idempotency_find(s->store, key, note_key, &seen, NULL));
-    check_shortage(tide_idempotency_list(s->store, NULL, NULL, 3, note_key, &seen, NULL));
+    check_shortage(tide_idempotency_list(
+        s->store, &(tide_idempotency_filter){TIDE_IDEMPOTENCY_FILTER_INIT, .limit = 3}, note_key,
+        &seen, NULL));
 }
 
 static void a_shortage_of_memory_is_said_and_does_no_harm(void **state)

@@ -420,7 +420,9 @@ static void bad_input_is_refused_and_changes_nothing(void **state)
     r.work_item_id = "nothing";
     assert_status(TIDE_E_NOT_FOUND, tide_idempotency_begin(t->store, &r, &out, &t->err));
     seen_key seen = {.count = 0};
-    assert_ok(tide_idempotency_list(t->store, NULL, NULL, 0, note_key, &seen, &t->err));
+    assert_ok(tide_idempotency_list(t->store,
+                                    &(tide_idempotency_filter){TIDE_IDEMPOTENCY_FILTER_INIT},
+                                    note_key, &seen, &t->err));
     assert_int_equal(0, seen.count);
 }
 

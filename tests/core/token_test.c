@@ -16,7 +16,7 @@
 static void make(store_test *t, const char *name, tide_token_role role,
                  char text[TIDE_TOKEN_TEXT_SIZE])
 {
-    const tide_token_new wanted = {.name = name, .role = role};
+    const tide_token_new wanted = {TIDE_TOKEN_NEW_INIT, .name = name, .role = role};
     assert_ok_err(tide_token_create(t->store, &wanted, text, NULL, &t->err), &t->err);
 }
 
@@ -32,10 +32,8 @@ static void a_token_is_text_of_256_bits_and_known_again(void **state)
     char other[TIDE_TOKEN_TEXT_SIZE];
     tide_token made = {.name = ""};
     tide_token found = {.name = ""};
-    const tide_token_new wanted = {.name = "collector-1",
-                                   .agent = "agent-7",
-                                   .role = TIDE_TOKEN_WRITE,
-                                   .lifetime_us = 30 * DAY_US};
+    const tide_token_new wanted = {TIDE_TOKEN_NEW_INIT, .name = "collector-1", .agent = "agent-7",
+                                   .role = TIDE_TOKEN_WRITE, .lifetime_us = 30 * DAY_US};
     assert_ok_err(tide_token_create(t->store, &wanted, text, &made, &t->err), &t->err);
     assert_int_equal(48, strlen(text));
     assert_int_equal(0, strncmp(text, "tide_", 5));
@@ -110,7 +108,7 @@ static void a_name_is_taken_until_its_token_is_revoked(void **state)
     char second[TIDE_TOKEN_TEXT_SIZE] = "untouched";
     tide_token found;
     make(t, "a", TIDE_TOKEN_READ, first);
-    const tide_token_new wanted = {.name = "a", .role = TIDE_TOKEN_ADMIN};
+    const tide_token_new wanted = {TIDE_TOKEN_NEW_INIT, .name = "a", .role = TIDE_TOKEN_ADMIN};
     assert_status(TIDE_E_EXISTS, tide_token_create(t->store, &wanted, second, NULL, &t->err));
     assert_string_equal("untouched", second);
     assert_ok_err(tide_token_revoke(t->store, "a", &t->err), &t->err);
@@ -127,8 +125,8 @@ static void a_token_ends_by_itself(void **state)
     store_test *t = *state;
     char text[TIDE_TOKEN_TEXT_SIZE];
     tide_token found;
-    const tide_token_new wanted = {
-        .name = "short", .role = TIDE_TOKEN_READ, .lifetime_us = 10 * SECOND_US};
+    const tide_token_new wanted = {TIDE_TOKEN_NEW_INIT, .name = "short", .role = TIDE_TOKEN_READ,
+                                   .lifetime_us = 10 * SECOND_US};
     assert_ok(tide_token_create(t->store, &wanted, text, NULL, &t->err));
     virtual_env_advance(&t->clock, 10 * SECOND_US - 1);
     assert_ok_err(check(t, text, &found), &t->err);
@@ -165,16 +163,17 @@ static void bad_words_are_refused(void **state)
     huge[sizeof huge - 1] = '\0';
     const char *const names[] = {NULL, "", "two words", "tab\t", "\xc3\xa4", huge};
     for (size_t i = 0; i < sizeof names / sizeof names[0]; i++) {
-        const tide_token_new by_name = {.name = names[i], .role = TIDE_TOKEN_READ};
+        const tide_token_new by_name = {TIDE_TOKEN_NEW_INIT, .name = names[i],
+                                        .role = TIDE_TOKEN_READ};
         assert_status(TIDE_E_INVALID, tide_token_create(t->store, &by_name, text, NULL, &t->err));
         if (names[i]) {
-            const tide_token_new by_agent = {
-                .name = "a", .agent = names[i], .role = TIDE_TOKEN_READ};
+            const tide_token_new by_agent = {TIDE_TOKEN_NEW_INIT, .name = "a", .agent = names[i],
+                                             .role = TIDE_TOKEN_READ};
             assert_status(TIDE_E_INVALID,
                           tide_token_create(t->store, &by_agent, text, NULL, &t->err));
         }
     }
-    tide_token_new wanted = {.name = huge + 1, .role = (tide_token_role)0};
+    tide_token_new wanted = {TIDE_TOKEN_NEW_INIT, .name = huge + 1, .role = (tide_token_role)0};
     assert_status(TIDE_E_INVALID, tide_token_create(t->store, &wanted, text, NULL, &t->err));
     wanted.role = TIDE_TOKEN_READ;
     wanted.lifetime_us = -1;

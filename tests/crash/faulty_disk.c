@@ -10,6 +10,7 @@
 tide_status disk_case_open(disk_case *c, const char *path, bool is_inline)
 {
     const tide_store_options options = {
+        TIDE_STORE_OPTIONS_INIT,
         .env = &c->clock.env,
         .state_dir = "",
         .is_inline = is_inline,

@@ -111,9 +111,8 @@ static void write_until_cut(cut_case *c, int64_t child)
 {
     char path[TEMPDIR_PATH_MAX];
     tempdir_join(&c->dir, "store.db", path);
-    const tide_store_options options = {.env = &c->clock.env,
-                                        .state_dir = "",
-                                        .is_inline = true,
+    const tide_store_options options = {TIDE_STORE_OPTIONS_INIT, .env = &c->clock.env,
+                                        .state_dir = "", .is_inline = true,
                                         .sqlite_vfs = fault_vfs_name(c->disk)};
     tide_store *store = NULL;
     tide_feed *feed = NULL;
@@ -144,8 +143,8 @@ static void boot_and_check(cut_case *c, uint64_t case_seed)
     virtual_env_reboot(&c->clock);
     char path[TEMPDIR_PATH_MAX];
     tempdir_join(&c->image, "store.db", path);
-    const tide_store_options options = {
-        .env = &c->clock.env, .state_dir = "", .mode = TIDE_STORE_EXISTING};
+    const tide_store_options options = {TIDE_STORE_OPTIONS_INIT, .env = &c->clock.env,
+                                        .state_dir = "", .mode = TIDE_STORE_EXISTING};
     tide_store *store = NULL;
     tide_feed *feed = NULL;
     assert_ok_err(tide_store_open(&store, path, &options, &c->err), &c->err);

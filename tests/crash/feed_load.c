@@ -139,7 +139,8 @@ static void note_finding(void *arg, const char *stream, const char *finding)
 
 tide_status feed_load_write(tide_feed *feed, const feed_load_history *history, tide_error *err)
 {
-    tide_feed_request request = {.stream = "logs", .max_records = TIDE_FEED_PAGE_RECORDS_MAX};
+    tide_feed_request request = {TIDE_FEED_REQUEST_INIT, .stream = "logs",
+                                 .max_records = TIDE_FEED_PAGE_RECORDS_MAX};
     int64_t count = 0;
     for (bool has_more = true; has_more;) {
         TIDE_CLEANUP(tide_feed_answer_done) tide_feed_answer answer = {0};

@@ -22,7 +22,7 @@ int main(int argc, char **argv)
         return EXIT_FAILURE;
     const int64_t cycle = strtoll(argv[4], NULL, 10);
     const int64_t child = strtoll(argv[5], NULL, 10);
-    const tide_store_options options = {.state_dir = argv[2]};
+    const tide_store_options options = {TIDE_STORE_OPTIONS_INIT, .state_dir = argv[2]};
     tide_store *store = NULL;
     tide_feed *feed = NULL;
     tide_error err;

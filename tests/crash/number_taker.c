@@ -50,7 +50,7 @@ int main(int argc, char **argv)
     }
     (void)prctl(PR_SET_PDEATHSIG, SIGKILL);
     (void)alarm(LIFE_MAX_S); /* an orphan ends, too */
-    const tide_store_options options = {.state_dir = argv[2]};
+    const tide_store_options options = {TIDE_STORE_OPTIONS_INIT, .state_dir = argv[2]};
     tide_error err;
     tide_store *store = NULL;
     if (tide_store_open(&store, argv[1], &options, &err) < TIDE_OK) {

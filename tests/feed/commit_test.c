@@ -17,7 +17,7 @@ static void records_are_numbered_without_a_gap(void **state)
     tide_store *again = store_test_open(t);
     assert_ok_err(tide_feed_open(&feed, again, NULL, &t->err), &t->err);
     assert_int_equal(5, put_logs(feed, 10, "api", 1000));
-    tide_feed_answer answer = read_feed(feed, (tide_feed_request){0});
+    tide_feed_answer answer = read_feed(feed, (tide_feed_request){TIDE_FEED_REQUEST_INIT});
     assert_numbers(&answer, TIDE_STREAM_LOGS, 1, 14);
     tide_feed_answer_done(&answer);
     tide_sequence sequence;
@@ -58,7 +58,8 @@ static void a_commit_of_several_streams_is_all_or_nothing(void **state)
     assert_ok_err(tide_feed_commit(feed, both, 2, &t->err), &t->err);
     assert_int_equal(2, both[0].first_seq);
     assert_int_equal(1, both[1].first_seq);
-    tide_feed_answer answer = read_feed(feed, (tide_feed_request){.stream = "orders"});
+    tide_feed_answer answer =
+        read_feed(feed, (tide_feed_request){TIDE_FEED_REQUEST_INIT, .stream = "orders"});
     assert_numbers(&answer, TIDE_STREAM_OPAQUE, 1, 1);
     tide_feed_answer_done(&answer);
     tide_record_batch_done(&logs);
@@ -152,7 +153,7 @@ static void committers_at_once_share_no_number(void **state)
             is_taken[c[i].numbers[j]] = true;
         }
     }
-    tide_feed_answer answer = read_feed(feed, (tide_feed_request){0});
+    tide_feed_answer answer = read_feed(feed, (tide_feed_request){TIDE_FEED_REQUEST_INIT});
     assert_numbers(&answer, TIDE_STREAM_LOGS, 1, 400);
     tide_feed_answer_done(&answer);
     assert_ok_err(tide_feed_verify(feed, NULL, NULL, NULL, &t->err), &t->err);
@@ -186,24 +187,24 @@ static void arrival_does_not_go_back_with_the_wall_clock(void **state)
     store_test *t = *state;
     tide_feed *feed = feed_test_open(t, NULL);
     (void)put_logs(feed, 1, "api", 1);
-    tide_feed_answer before = read_feed(feed, (tide_feed_request){0});
+    tide_feed_answer before = read_feed(feed, (tide_feed_request){TIDE_FEED_REQUEST_INIT});
     virtual_env_set_wall(&t->clock, VIRTUAL_ENV_WALL_US - 100 * HOUR_US);
     virtual_env_advance(&t->clock, SECOND_US);
     (void)put_logs(feed, 1, "api", 1);
-    tide_feed_answer after = read_feed(feed, (tide_feed_request){0});
+    tide_feed_answer after = read_feed(feed, (tide_feed_request){TIDE_FEED_REQUEST_INIT});
     assert_int_equal(before.head_arrived_us + SECOND_US, after.head_arrived_us);
     /* The anchor is set anew. A little behind: arrival stands still until it has caught up. */
     virtual_env_set_wall(&t->clock, after.head_arrived_us - MINUTE_US);
     virtual_env_reboot(&t->clock);
     (void)put_logs(feed, 1, "api", 1);
-    tide_feed_answer booted = read_feed(feed, (tide_feed_request){0});
+    tide_feed_answer booted = read_feed(feed, (tide_feed_request){TIDE_FEED_REQUEST_INIT});
     assert_int_equal(after.head_arrived_us, booted.head_arrived_us);
     tide_feed_answer_done(&booted);
     /* Far behind: one of the two clocks was wrong, and what comes now is stamped by the one there is. */
     virtual_env_set_wall(&t->clock, after.head_arrived_us - 100 * HOUR_US);
     virtual_env_reboot(&t->clock);
     (void)put_logs(feed, 1, "api", 1);
-    booted = read_feed(feed, (tide_feed_request){0});
+    booted = read_feed(feed, (tide_feed_request){TIDE_FEED_REQUEST_INIT});
     assert_int_equal(after.head_arrived_us - 100 * HOUR_US, booted.head_arrived_us);
     assert_ok_err(tide_feed_verify(feed, NULL, NULL, NULL, &t->err), &t->err);
     tide_feed_answer_done(&before);
@@ -217,19 +218,22 @@ static void every_codec_gives_back_what_was_stored(void **state)
     store_test *t = *state;
     static const char *const codecs[] = {"none", "zstd", "lz4"};
     for (int i = 0; i < 3; i++) {
-        tide_feed *feed = feed_test_open(t, &(tide_feed_options){.codec = codecs[i]});
+        tide_feed *feed =
+            feed_test_open(t, &(tide_feed_options){TIDE_FEED_OPTIONS_INIT, .codec = codecs[i]});
         assert_int_equal(1 + i * 500, put_logs(feed, 500, "api", 1));
         tide_feed_close(feed);
     }
     tide_feed *feed = feed_test_open(t, NULL);
-    tide_feed_answer answer = read_feed(feed, (tide_feed_request){0});
+    tide_feed_answer answer = read_feed(feed, (tide_feed_request){TIDE_FEED_REQUEST_INIT});
     assert_numbers(&answer, TIDE_STREAM_LOGS, 1, 1500);
     tide_feed_answer_done(&answer);
     assert_int_equal(3, ask_sql(t, "SELECT count(DISTINCT codec) FROM feed_batches"));
     assert_ok_err(tide_feed_verify(feed, NULL, NULL, NULL, &t->err), &t->err);
     tide_feed_close(feed);
     assert_status(TIDE_E_INVALID,
-                  tide_feed_open(&feed, t->store, &(tide_feed_options){.codec = "rar"}, &t->err));
+                  tide_feed_open(&feed, t->store,
+                                 &(tide_feed_options){TIDE_FEED_OPTIONS_INIT, .codec = "rar"},
+                                 &t->err));
 }
 
 /* A commit tells whoever watches. */
@@ -249,8 +253,9 @@ static void a_commit_notifies_the_topic(void **state)
 static void commits_are_held_back_while_retention_is_behind(void **state)
 {
     store_test *t = *state;
-    tide_feed *feed = feed_test_open(
-        t, &(tide_feed_options){.keep_bytes = 1000, .hard_bytes = 2000, .codec = "none"});
+    tide_feed *feed =
+        feed_test_open(t, &(tide_feed_options){TIDE_FEED_OPTIONS_INIT, .keep_bytes = 1000,
+                                               .hard_bytes = 2000, .codec = "none"});
     (void)put_logs(feed, 100, "api", 1);
     tide_record_batch batch;
     tide_feed_records logs = make_logs(&batch, 1);
@@ -276,13 +281,15 @@ static void caps_that_do_not_fit_are_named(void **state)
 {
     store_test *t = *state;
     tide_feed *feed = NULL;
-    assert_status(
-        TIDE_E_INVALID,
-        tide_feed_open(&feed, t->store, &(tide_feed_options){.hard_bytes = 1000}, &t->err));
+    assert_status(TIDE_E_INVALID,
+                  tide_feed_open(&feed, t->store,
+                                 &(tide_feed_options){TIDE_FEED_OPTIONS_INIT, .hard_bytes = 1000},
+                                 &t->err));
     assert_contains(t->err.text, "hard-bytes (1000) is below keep-bytes (1073741824)");
-    assert_status(
-        TIDE_E_INVALID,
-        tide_feed_open(&feed, t->store, &(tide_feed_options){.hard_us = SECOND_US}, &t->err));
+    assert_status(TIDE_E_INVALID,
+                  tide_feed_open(&feed, t->store,
+                                 &(tide_feed_options){TIDE_FEED_OPTIONS_INIT, .hard_us = SECOND_US},
+                                 &t->err));
     assert_contains(t->err.text, "hard-for (1 s) is below keep-for (3600 s)");
 }
 
@@ -307,7 +314,8 @@ static void a_large_commit_becomes_several_batches(void **state)
     int64_t at = 0;
     while (at < 4 + count) {
         tide_feed_answer answer =
-            read_feed(feed, (tide_feed_request){.start_seq = at, .max_records = 50000});
+            read_feed(feed, (tide_feed_request){TIDE_FEED_REQUEST_INIT, .start_seq = at,
+                                                .max_records = 50000});
         assert_numbers(&answer, TIDE_STREAM_LOGS, at + 1, answer.max_seq);
         at = answer.max_seq;
         tide_feed_answer_done(&answer);
@@ -323,7 +331,8 @@ static void a_large_commit_becomes_several_batches(void **state)
 static void a_commit_of_many_bytes_becomes_several_batches(void **state)
 {
     store_test *t = *state;
-    tide_feed *feed = feed_test_open(t, &(tide_feed_options){.codec = "none"});
+    tide_feed *feed =
+        feed_test_open(t, &(tide_feed_options){TIDE_FEED_OPTIONS_INIT, .codec = "none"});
     static char body[1000000];
     memset(body, 'x', sizeof body);
     tide_record_batch batches[2];

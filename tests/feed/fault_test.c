@@ -20,9 +20,8 @@ typedef struct rig {
 
 static void rig_open(rig *r)
 {
-    const tide_store_options options = {.env = &r->clock.env,
-                                        .state_dir = "",
-                                        .is_inline = true,
+    const tide_store_options options = {TIDE_STORE_OPTIONS_INIT, .env = &r->clock.env,
+                                        .state_dir = "", .is_inline = true,
                                         .sqlite_vfs = fault_vfs_name(r->disk)};
     assert_ok_err(tide_store_open(&r->store, r->path, &options, &r->err), &r->err);
     assert_ok_err(tide_feed_open(&r->feed, r->store, NULL, &r->err), &r->err);
@@ -85,7 +84,8 @@ static tide_status try_commit(rig *r, int *count, int64_t *first)
 /* The head is what was acknowledged, and everything holds together. */
 static void check(rig *r, bool may_have_more)
 {
-    tide_feed_answer answer = read_feed(r->feed, (tide_feed_request){.max_records = 50000});
+    tide_feed_answer answer =
+        read_feed(r->feed, (tide_feed_request){TIDE_FEED_REQUEST_INIT, .max_records = 50000});
     if (may_have_more)
         assert_true(answer.head_seq >= r->head);
     else
@@ -103,8 +103,8 @@ static void commit_and_read(void *arg)
     int count = 40;
     const tide_status committed = try_commit(r, &count, &first);
     tide_feed_answer answer = {0};
-    const tide_feed_request request = {
-        .stream = "logs", .start_seq = 2, .reader = "colony", .max_records = 7};
+    const tide_feed_request request = {TIDE_FEED_REQUEST_INIT, .stream = "logs", .start_seq = 2,
+                                       .reader = "colony", .max_records = 7};
     const tide_status read = tide_feed_read(r->feed, &request, &answer, &r->err);
     if (read == TIDE_OK)
         assert_numbers(&answer, TIDE_STREAM_LOGS, 3, 9 <= answer.head_seq ? 9 : answer.head_seq);
@@ -159,8 +159,8 @@ static void a_failing_disk_leaves_whole_steps(void **state)
         int64_t first = 0;
         int count = 10;
         assert_ok_err(try_commit(r, &count, &first), &r->err);
-        const tide_feed_request request = {
-            .stream = "logs", .reader = "colony", .start_seq = first};
+        const tide_feed_request request = {TIDE_FEED_REQUEST_INIT, .stream = "logs",
+                                           .reader = "colony", .start_seq = first};
         tide_feed_answer answer = {0};
         assert_ok_err(tide_feed_read(r->feed, &request, &answer, &r->err), &r->err);
         tide_feed_answer_done(&answer);
@@ -170,7 +170,7 @@ static void a_failing_disk_leaves_whole_steps(void **state)
         TIDE_IGNORE(tide_feed_step(r->feed, &next_us, &r->err));
         fault_vfs_fail_off(r->disk);
         assert_ok_err(tide_feed_step(r->feed, &next_us, &r->err), &r->err);
-        answer = read_feed(r->feed, (tide_feed_request){0});
+        answer = read_feed(r->feed, (tide_feed_request){TIDE_FEED_REQUEST_INIT});
         assert_int_equal(answer.head_seq + 1, answer.oldest_seq);
         tide_feed_answer_done(&answer);
         assert_ok_err(tide_feed_verify(r->feed, NULL, NULL, NULL, &r->err), &r->err);

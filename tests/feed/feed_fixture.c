@@ -106,7 +106,8 @@ int64_t ask_sql(store_test *t, const char *sql)
 
 int64_t count_receipts(tide_feed *feed, const char *stream, const char *reason)
 {
-    tide_feed_answer answer = read_feed(feed, (tide_feed_request){.stream = "loss_receipts"});
+    tide_feed_answer answer =
+        read_feed(feed, (tide_feed_request){TIDE_FEED_REQUEST_INIT, .stream = "loss_receipts"});
     const tide_stream_type *type = tide_stream_type_of(TIDE_STREAM_LOSS_RECEIPTS);
     tide_view rest = tide_view_bytes(answer.bytes, answer.len);
     tide_record record;

@@ -21,7 +21,8 @@ static void pages_of_every_size_join_without_a_seam(void **state)
         bool has_more = true;
         while (has_more) {
             tide_feed_answer answer =
-                read_feed(feed, (tide_feed_request){.start_seq = position, .max_records = size});
+                read_feed(feed, (tide_feed_request){TIDE_FEED_REQUEST_INIT, .start_seq = position,
+                                                    .max_records = size});
             assert_numbers(&answer, TIDE_STREAM_LOGS, position + 1, position + answer.count);
             assert_true(answer.count == size || !answer.has_more);
             tide_view rest = tide_view_bytes(answer.bytes, answer.len);
@@ -51,10 +52,12 @@ static void a_page_ends_at_its_bytes_but_has_one_record(void **state)
     store_test *t = *state;
     tide_feed *feed = feed_test_open(t, NULL);
     (void)put_logs(feed, 100, "api", 1);
-    tide_feed_answer one = read_feed(feed, (tide_feed_request){.max_bytes = 1});
+    tide_feed_answer one =
+        read_feed(feed, (tide_feed_request){TIDE_FEED_REQUEST_INIT, .max_bytes = 1});
     assert_numbers(&one, TIDE_STREAM_LOGS, 1, 1);
     const int64_t five_bytes = (int64_t)one.len * 5;
-    tide_feed_answer five = read_feed(feed, (tide_feed_request){.max_bytes = five_bytes});
+    tide_feed_answer five =
+        read_feed(feed, (tide_feed_request){TIDE_FEED_REQUEST_INIT, .max_bytes = five_bytes});
     assert_numbers(&five, TIDE_STREAM_LOGS, 1, 5);
     assert_true(five.has_more);
     tide_feed_answer_done(&one);
@@ -69,7 +72,8 @@ static void an_empty_answer_says_who_and_where(void **state)
     tide_feed *feed = feed_test_open(t, NULL);
     tide_identity identity;
     tide_store_identity(t->store, &identity);
-    tide_feed_answer answer = read_feed(feed, (tide_feed_request){.start_seq = 7});
+    tide_feed_answer answer =
+        read_feed(feed, (tide_feed_request){TIDE_FEED_REQUEST_INIT, .start_seq = 7});
     assert_string_equal(identity.session_id, answer.session);
     assert_string_equal(identity.epoch_id, answer.epoch_id);
     assert_int_equal(identity.epoch, answer.epoch);
@@ -81,10 +85,10 @@ static void an_empty_answer_says_who_and_where(void **state)
     assert_int_equal(0, answer.scanned_through_seq);
     assert_false(answer.has_more);
     tide_feed_answer_done(&answer);
-    tide_feed_request request = {.stream = "logs",
+    tide_feed_request request = {TIDE_FEED_REQUEST_INIT, .stream = "logs",
                                  .session = "00000000-0000-4000-8000-000000000000"};
     assert_status(TIDE_E_CONFLICT, tide_feed_read(feed, &request, &answer, &t->err));
-    request = (tide_feed_request){.stream = "nothing"};
+    request = (tide_feed_request){TIDE_FEED_REQUEST_INIT, .stream = "nothing"};
     assert_status(TIDE_E_NOT_FOUND, tide_feed_read(feed, &request, &answer, &t->err));
     tide_feed_close(feed);
 }
@@ -95,12 +99,14 @@ static void a_bounded_range_ends_where_it_says(void **state)
     tide_feed *feed = feed_test_open(t, NULL);
     (void)put_logs(feed, 10, "api", 1);
     (void)put_logs(feed, 10, "api", 1);
-    tide_feed_answer answer = read_feed(feed, (tide_feed_request){.start_seq = 7, .last_seq = 13});
+    tide_feed_answer answer = read_feed(
+        feed, (tide_feed_request){TIDE_FEED_REQUEST_INIT, .start_seq = 7, .last_seq = 13});
     assert_numbers(&answer, TIDE_STREAM_LOGS, 8, 13);
     assert_int_equal(13, answer.scanned_through_seq);
     assert_true(answer.has_more);
     tide_feed_answer_done(&answer);
-    answer = read_feed(feed, (tide_feed_request){.start_seq = 13, .last_seq = 13});
+    answer = read_feed(
+        feed, (tide_feed_request){TIDE_FEED_REQUEST_INIT, .start_seq = 13, .last_seq = 13});
     assert_int_equal(0, answer.count);
     assert_int_equal(13, answer.scanned_through_seq);
     tide_feed_answer_done(&answer);
@@ -124,23 +130,26 @@ static void a_filter_leaves_no_holes(void **state)
     (void)put_logs(feed, 30, "web", 1); /* its batch is passed over by its set */
     const char *const services[] = {"db", "nobody"};
     tide_feed_answer answer =
-        read_feed(feed, (tide_feed_request){.services = services, .service_count = 2});
+        read_feed(feed, (tide_feed_request){TIDE_FEED_REQUEST_INIT, .services = services,
+                                            .service_count = 2});
     assert_int_equal(10, answer.count);
     assert_int_equal(40, answer.filtered);
     assert_int_equal(50, answer.scanned_through_seq);
     assert_int_equal(20, answer.max_seq);
     assert_int_equal(0, answer.hole_count);
     assert_false(answer.has_more);
-    tide_feed_answer all = read_feed(feed, (tide_feed_request){0});
+    tide_feed_answer all = read_feed(feed, (tide_feed_request){TIDE_FEED_REQUEST_INIT});
     assert_memory_equal(all.chain, answer.chain,
                         sizeof all.chain); /* it is the history's, not the filter's */
     tide_feed_answer_done(&all);
     tide_feed_answer_done(&answer);
-    answer = read_feed(feed, (tide_feed_request){.where_column = "body", .where_value = "web 7"});
+    answer = read_feed(feed, (tide_feed_request){TIDE_FEED_REQUEST_INIT, .where_column = "body",
+                                                 .where_value = "web 7"});
     assert_int_equal(1, answer.count);
     assert_int_equal(28, answer.max_seq);
     tide_feed_answer_done(&answer);
-    tide_feed_request bad = {.stream = "logs", .where_column = "no_column", .where_value = ""};
+    tide_feed_request bad = {TIDE_FEED_REQUEST_INIT, .stream = "logs", .where_column = "no_column",
+                             .where_value = ""};
     assert_status(TIDE_E_INVALID, tide_feed_read(feed, &bad, &answer, &t->err));
     tide_record_batch_done(&mixed);
     tide_feed_close(feed);
@@ -154,7 +163,8 @@ static void the_time_form_gives_what_lies_between(void **state)
     (void)put_logs(feed, 10, "api", 1000);
     (void)put_logs(feed, 10, "api", 9000);
     tide_feed_answer answer =
-        read_feed(feed, (tide_feed_request){.start_time_ms = 1005, .end_time_ms = 5003});
+        read_feed(feed, (tide_feed_request){TIDE_FEED_REQUEST_INIT, .start_time_ms = 1005,
+                                            .end_time_ms = 5003});
     assert_int_equal(5 + 3, answer.count);
     assert_int_equal(22, answer.filtered);
     assert_false(answer.has_more);
@@ -167,7 +177,8 @@ static void the_time_form_gives_what_lies_between(void **state)
 static tide_feed_point point_at(tide_feed *feed, int64_t seq)
 {
     tide_feed_answer answer =
-        read_feed(feed, (tide_feed_request){.max_records = seq > 0 ? seq : 1, .last_seq = seq});
+        read_feed(feed, (tide_feed_request){TIDE_FEED_REQUEST_INIT,
+                                            .max_records = seq > 0 ? seq : 1, .last_seq = seq});
     tide_feed_point point = {.seq = seq, .epoch = answer.epoch};
     if (seq > 0)
         memcpy(point.digest, answer.chain, sizeof point.digest);
@@ -178,8 +189,9 @@ static tide_feed_point point_at(tide_feed *feed, int64_t seq)
 static void assert_standing(tide_feed *feed, const tide_feed_point *points, int count,
                             tide_feed_standing standing, int64_t matched_seq)
 {
-    tide_feed_answer answer = read_feed(
-        feed, (tide_feed_request){.start_seq = 1, .points = points, .point_count = count});
+    tide_feed_answer answer =
+        read_feed(feed, (tide_feed_request){TIDE_FEED_REQUEST_INIT, .start_seq = 1,
+                                            .points = points, .point_count = count});
     assert_int_equal(standing, answer.standing);
     assert_int_equal(matched_seq, answer.matched_seq);
     tide_feed_answer_done(&answer);
@@ -224,7 +236,7 @@ static void a_restored_store_is_told_by_epoch_and_digest(void **state)
     tide_store *restored = NULL;
     assert_ok_err(tide_store_open(&restored, copy, &options, &t->err), &t->err);
     assert_ok_err(tide_feed_open(&feed, restored, NULL, &t->err), &t->err);
-    tide_feed_answer answer = read_feed(feed, (tide_feed_request){0});
+    tide_feed_answer answer = read_feed(feed, (tide_feed_request){TIDE_FEED_REQUEST_INIT});
     assert_int_equal(2, answer.epoch);
     assert_int_equal(11, answer.epoch_first_seq);
     tide_feed_answer_done(&answer);
@@ -248,7 +260,8 @@ static void of_many_epochs_the_readers_next_ones_are_told(void **state)
     static const int64_t readers[] = {0, 5, 30, COUNT - 3}; /* 0: asks for the first time */
     for (size_t at = 0; at < sizeof readers / sizeof readers[0]; at++) {
         const int64_t own = readers[at] > 0 ? readers[at] : 1;
-        tide_feed_answer answer = read_feed(feed, (tide_feed_request){.epoch = readers[at]});
+        tide_feed_answer answer =
+            read_feed(feed, (tide_feed_request){TIDE_FEED_REQUEST_INIT, .epoch = readers[at]});
         assert_int_equal(TIDE_FEED_EPOCHS_MAX, answer.epoch_count);
         bool has_own = false;
         for (int i = 0; i < answer.epoch_count; i++) {
@@ -274,13 +287,14 @@ static void a_reader_of_another_epoch_is_told_where_they_began(void **state)
     tide_feed *feed = feed_test_open(t, NULL);
     tide_identity identity;
     (void)put_logs(feed, 10, "api", 1);
-    tide_feed_answer answer = read_feed(feed, (tide_feed_request){.epoch = 1});
+    tide_feed_answer answer =
+        read_feed(feed, (tide_feed_request){TIDE_FEED_REQUEST_INIT, .epoch = 1});
     assert_int_equal(0, answer.epoch_count);
     tide_feed_answer_done(&answer);
     assert_ok(tide_identity_raise(t->store, "operator", "a test", NULL, &t->err));
     (void)put_logs(feed, 5, "api", 1);
     assert_ok(tide_identity_raise(t->store, "operator", "a test", &identity, &t->err));
-    answer = read_feed(feed, (tide_feed_request){.epoch = 1});
+    answer = read_feed(feed, (tide_feed_request){TIDE_FEED_REQUEST_INIT, .epoch = 1});
     assert_int_equal(3, answer.epoch_count);
     static const int64_t firsts[] = {1, 11, 16};
     for (int i = 0; i < 3; i++) {
@@ -301,8 +315,8 @@ static void a_reader_of_a_longer_history_has_diverged(void **state)
     tide_identity identity;
     (void)put_logs(feed, 10, "api", 1);
     tide_store_identity(t->store, &identity);
-    const tide_feed_request fine = {
-        .start_seq = 10, .epoch = 1, .epoch_id = identity.epoch_id, .session = identity.session_id};
+    const tide_feed_request fine = {TIDE_FEED_REQUEST_INIT, .start_seq = 10, .epoch = 1,
+                                    .epoch_id = identity.epoch_id, .session = identity.session_id};
     tide_feed_request above = fine;
     above.start_seq = 11;
     tide_feed_request later = fine;
@@ -340,11 +354,9 @@ static void a_reader_that_has_seen_more_makes_a_new_epoch_begin(void **state)
     tide_feed_point points[] = {point_at(feed, 6), point_at(feed, 9)};
     points[1].seq = 30;
     points[1].epoch = 4;
-    tide_feed_request request = {.start_seq = 30,
-                                 .epoch = 4,
-                                 .session = identity.session_id,
-                                 .points = points,
-                                 .point_count = 2};
+    tide_feed_request request = {
+        TIDE_FEED_REQUEST_INIT,         .start_seq = 30,  .epoch = 4,
+        .session = identity.session_id, .points = points, .point_count = 2};
     tide_feed_answer answer = read_feed(feed, request);
     assert_int_equal(TIDE_FEED_STANDING_DIVERGED, answer.standing);
     assert_int_equal(6, answer.matched_seq);
@@ -382,12 +394,14 @@ static void a_reader_that_has_seen_more_makes_a_new_epoch_begin(void **state)
 static void a_reader_of_numbers_that_were_given_again_and_dropped_has_diverged(void **state)
 {
     store_test *t = *state;
-    const tide_feed_options options = {.keep_us = MINUTE_US, .hard_us = HOUR_US};
+    const tide_feed_options options = {TIDE_FEED_OPTIONS_INIT, .keep_us = MINUTE_US,
+                                       .hard_us = HOUR_US};
     tide_feed *feed = feed_test_open(t, &options);
     tide_identity identity;
     tide_store_identity(t->store, &identity);
     (void)put_logs(feed, 10, "api", 1);
-    tide_feed_request rolled = {.reader = "rolled", .session = identity.session_id, .epoch = 1};
+    tide_feed_request rolled = {TIDE_FEED_REQUEST_INIT, .reader = "rolled",
+                                .session = identity.session_id, .epoch = 1};
     tide_feed_request served = rolled;
     served.reader = "served";
     tide_feed_answer answer = read_feed(feed, rolled);
@@ -456,8 +470,8 @@ static void a_reader_moves_forward_under_its_newest_token(void **state)
     store_test *t = *state;
     tide_feed *feed = feed_test_open(t, NULL);
     (void)put_logs(feed, 20, "api", 1);
-    tide_feed_request request = {
-        .stream = "logs", .reader = "colony", .start_seq = 5, .lease_token = 7};
+    tide_feed_request request = {TIDE_FEED_REQUEST_INIT, .stream = "logs", .reader = "colony",
+                                 .start_seq = 5, .lease_token = 7};
     tide_feed_answer answer = read_feed(feed, request);
     tide_feed_answer_done(&answer);
     request.start_seq = 3;
@@ -499,7 +513,7 @@ static void a_damaged_batch_is_a_hole_with_a_receipt(void **state)
     run_sql(t, damages[0]);
     run_sql(t, damages[1]);
     for (int again = 0; again < 3; again++) {
-        tide_feed_answer answer = read_feed(feed, (tide_feed_request){0});
+        tide_feed_answer answer = read_feed(feed, (tide_feed_request){TIDE_FEED_REQUEST_INIT});
         assert_int_equal(20, answer.count);
         assert_int_equal(40, answer.scanned_through_seq);
         assert_int_equal(1, answer.hole_count);
@@ -507,7 +521,8 @@ static void a_damaged_batch_is_a_hole_with_a_receipt(void **state)
         assert_int_equal(20, count_receipts(feed, "logs", "damaged"));
         tide_feed_answer_done(&answer);
     }
-    tide_feed_answer first = read_feed(feed, (tide_feed_request){.last_seq = 15});
+    tide_feed_answer first =
+        read_feed(feed, (tide_feed_request){TIDE_FEED_REQUEST_INIT, .last_seq = 15});
     assert_hole(&first, 0, 11, 15, "damaged");
     assert_int_equal(10, first.count);
     tide_feed_answer_done(&first);
@@ -523,17 +538,17 @@ static void a_missing_batch_is_lost(void **state)
     for (int i = 0; i < 3; i++)
         (void)put_logs(feed, 10, "api", 1);
     run_sql(t, "DELETE FROM feed_batches WHERE first_seq = 11");
-    tide_feed_answer answer = read_feed(feed, (tide_feed_request){0});
+    tide_feed_answer answer = read_feed(feed, (tide_feed_request){TIDE_FEED_REQUEST_INIT});
     assert_int_equal(20, answer.count);
     assert_hole(&answer, 0, 11, 20, "lost");
     tide_feed_answer_done(&answer);
     assert_int_equal(10, count_receipts(feed, "logs", "lost"));
     run_sql(t, "DELETE FROM feed_batches WHERE first_seq = 21"); /* the head itself */
-    answer = read_feed(feed, (tide_feed_request){0});
+    answer = read_feed(feed, (tide_feed_request){TIDE_FEED_REQUEST_INIT});
     assert_hole(&answer, 0, 11, 30, "lost");
     tide_feed_answer_done(&answer);
     assert_int_equal(31, put_logs(feed, 5, "api", 1)); /* numbers are not given twice */
-    answer = read_feed(feed, (tide_feed_request){.start_seq = 30});
+    answer = read_feed(feed, (tide_feed_request){TIDE_FEED_REQUEST_INIT, .start_seq = 30});
     assert_numbers(&answer, TIDE_STREAM_LOGS, 31, 35);
     tide_feed_answer_done(&answer);
     tide_feed_close(feed);
@@ -570,7 +585,8 @@ static tide_store *open_with_bad_page(store_test *t, const char *text)
 static void what_lies_before_an_unreadable_end_is_served(void **state)
 {
     store_test *t = *state;
-    tide_feed *feed = feed_test_open(t, &(tide_feed_options){.codec = "none"});
+    tide_feed *feed =
+        feed_test_open(t, &(tide_feed_options){TIDE_FEED_OPTIONS_INIT, .codec = "none"});
     char service[16];
     for (int i = 0; i < 60; i++) {
         (void)snprintf(service, sizeof service, "part-%03d", i);
@@ -578,10 +594,13 @@ static void what_lies_before_an_unreadable_end_is_served(void **state)
     }
     tide_feed_close(feed);
     tide_store *store = open_with_bad_page(t, "part-059 0");
-    assert_ok_err(tide_feed_open(&feed, store, &(tide_feed_options){.reserve_bytes = -1}, &t->err),
+    assert_ok_err(tide_feed_open(&feed, store,
+                                 &(tide_feed_options){TIDE_FEED_OPTIONS_INIT, .reserve_bytes = -1},
+                                 &t->err),
                   &t->err);
     for (int i = 0; i < 2; i++) {
-        tide_feed_answer answer = read_feed(feed, (tide_feed_request){.max_records = 5000});
+        tide_feed_answer answer =
+            read_feed(feed, (tide_feed_request){TIDE_FEED_REQUEST_INIT, .max_records = 5000});
         assert_in_range(answer.count, 800, 1180);
         assert_numbers(&answer, TIDE_STREAM_LOGS, 1, answer.count);
         assert_int_equal(1, answer.hole_count);

@@ -18,13 +18,15 @@ static void step(tide_feed *feed)
 static void settle(tide_feed *feed, const char *reader, int64_t seq)
 {
     tide_feed_answer answer =
-        read_feed(feed, (tide_feed_request){.reader = reader, .start_seq = seq, .max_records = 1});
+        read_feed(feed, (tide_feed_request){TIDE_FEED_REQUEST_INIT, .reader = reader,
+                                            .start_seq = seq, .max_records = 1});
     tide_feed_answer_done(&answer);
 }
 
 static void assert_oldest(tide_feed *feed, int64_t seq)
 {
-    tide_feed_answer answer = read_feed(feed, (tide_feed_request){.max_records = 1});
+    tide_feed_answer answer =
+        read_feed(feed, (tide_feed_request){TIDE_FEED_REQUEST_INIT, .max_records = 1});
     assert_int_equal(seq, answer.oldest_seq);
     tide_feed_answer_done(&answer);
 }
@@ -45,7 +47,7 @@ static void records_are_kept_by_arrival(void **state)
     assert_oldest(feed, 1);
     virtual_env_advance(&t->clock, 2 * MINUTE_US);
     step(feed);
-    tide_feed_answer answer = read_feed(feed, (tide_feed_request){0});
+    tide_feed_answer answer = read_feed(feed, (tide_feed_request){TIDE_FEED_REQUEST_INIT});
     assert_numbers(&answer, TIDE_STREAM_LOGS, 21, 30);
     assert_hole(&answer, 0, 1, 20, "expired");
     assert_int_equal(21, answer.oldest_seq);
@@ -54,7 +56,7 @@ static void records_are_kept_by_arrival(void **state)
                      count_receipts(feed, "logs", "expired")); /* nobody reads: nothing is lost */
     virtual_env_advance(&t->clock, 2 * HOUR_US);
     step(feed);
-    answer = read_feed(feed, (tide_feed_request){.start_seq = 25});
+    answer = read_feed(feed, (tide_feed_request){TIDE_FEED_REQUEST_INIT, .start_seq = 25});
     assert_hole(&answer, 0, 26, 30, "expired");
     assert_int_equal(31, answer.oldest_seq);
     assert_false(answer.has_more);
@@ -82,7 +84,7 @@ static void unread_records_are_kept_until_the_hard_cap(void **state)
     assert_oldest(feed, 11);
     virtual_env_advance(&t->clock, 2 * HOUR_US);
     step(feed);
-    tide_feed_answer answer = read_feed(feed, (tide_feed_request){0});
+    tide_feed_answer answer = read_feed(feed, (tide_feed_request){TIDE_FEED_REQUEST_INIT});
     assert_int_equal(31, answer.oldest_seq);
     assert_int_equal(1, answer.hole_count);
     assert_hole(&answer, 0, 1, 30, "expired");
@@ -95,8 +97,9 @@ static void unread_records_are_kept_until_the_hard_cap(void **state)
 static void idle_readers_are_forgotten(void **state)
 {
     store_test *t = *state;
-    tide_feed *feed = feed_test_open(
-        t, &(tide_feed_options){.reader_idle_us = 2 * HOUR_US, .hard_us = 100 * HOUR_US});
+    tide_feed *feed = feed_test_open(t, &(tide_feed_options){TIDE_FEED_OPTIONS_INIT,
+                                                             .reader_idle_us = 2 * HOUR_US,
+                                                             .hard_us = 100 * HOUR_US});
     (void)put_logs(feed, 10, "api", 1);
     settle(feed, "gone", 0);
     virtual_env_advance(&t->clock, 119 * MINUTE_US);
@@ -127,11 +130,9 @@ static void size_drops_what_was_read_and_then_the_oldest(void **state)
 {
     store_test *t = *state;
     losses lost = {0};
-    tide_feed *feed = feed_test_open(t, &(tide_feed_options){.keep_bytes = 20000,
-                                                             .hard_bytes = 40000,
-                                                             .codec = "none",
-                                                             .on_loss = note_loss,
-                                                             .on_loss_arg = &lost});
+    tide_feed *feed = feed_test_open(
+        t, &(tide_feed_options){TIDE_FEED_OPTIONS_INIT, .keep_bytes = 20000, .hard_bytes = 40000,
+                                .codec = "none", .on_loss = note_loss, .on_loss_arg = &lost});
     settle(feed, "colony", 0);
     while (ask_sql(t, "SELECT coalesce(sum(length(body)), 0) FROM feed_batches") < 30000)
         (void)put_logs(feed, 10, "api", 1);
@@ -139,7 +140,8 @@ static void size_drops_what_was_read_and_then_the_oldest(void **state)
     assert_oldest(feed, 1);
     settle(feed, "colony", 50);
     step(feed);
-    tide_feed_answer answer = read_feed(feed, (tide_feed_request){.max_records = 1});
+    tide_feed_answer answer =
+        read_feed(feed, (tide_feed_request){TIDE_FEED_REQUEST_INIT, .max_records = 1});
     assert_true(answer.oldest_seq > 1 && answer.oldest_seq <= 51);
     const int64_t oldest = answer.oldest_seq;
     tide_feed_answer_done(&answer);
@@ -147,14 +149,14 @@ static void size_drops_what_was_read_and_then_the_oldest(void **state)
     while (ask_sql(t, "SELECT sum(length(body)) FROM feed_batches WHERE stream_id = 9") < 43000)
         (void)put_logs(feed, 10, "api", 1);
     step(feed);
-    answer = read_feed(feed, (tide_feed_request){.max_records = 1});
+    answer = read_feed(feed, (tide_feed_request){TIDE_FEED_REQUEST_INIT, .max_records = 1});
     assert_true(answer.oldest_seq > oldest && answer.oldest_seq > 51);
     const int64_t evicted = answer.oldest_seq - 51;
     tide_feed_answer_done(&answer);
     assert_int_equal(evicted, count_receipts(feed, "logs", "evicted"));
     assert_int_equal(evicted, lost.records);
     assert_string_equal("evicted", lost.reason);
-    answer = read_feed(feed, (tide_feed_request){.max_records = 1});
+    answer = read_feed(feed, (tide_feed_request){TIDE_FEED_REQUEST_INIT, .max_records = 1});
     assert_hole(&answer, 0, 1, 50, "expired");
     assert_hole(&answer, 1, 51, 50 + evicted, "evicted");
     tide_feed_answer_done(&answer);
@@ -173,7 +175,7 @@ static void a_hole_of_a_hundred_million_is_one_interval(void **state)
                "DROP TRIGGER sequences_of_streams; UPDATE sequences SET last = 100000000 WHERE "
                "name = 'seq_logs'");
     assert_int_equal(100000001, put_logs(feed, 5, "api", 1));
-    tide_feed_answer answer = read_feed(feed, (tide_feed_request){0});
+    tide_feed_answer answer = read_feed(feed, (tide_feed_request){TIDE_FEED_REQUEST_INIT});
     assert_numbers(&answer, TIDE_STREAM_LOGS, 100000001, 100000005);
     assert_int_equal(1, answer.hole_count);
     assert_hole(&answer, 0, 1, 100000000, "expired");
@@ -185,8 +187,9 @@ static void a_hole_of_a_hundred_million_is_one_interval(void **state)
 static void losses_side_by_side_are_joined(void **state)
 {
     store_test *t = *state;
-    tide_feed *feed = feed_test_open(
-        t, &(tide_feed_options){.keep_bytes = 1, .hard_bytes = 1000000, .hard_us = HOUR_US});
+    tide_feed *feed =
+        feed_test_open(t, &(tide_feed_options){TIDE_FEED_OPTIONS_INIT, .keep_bytes = 1,
+                                               .hard_bytes = 1000000, .hard_us = HOUR_US});
     settle(feed, "colony", 0);
     for (int i = 0; i < 5; i++) {
         (void)put_logs(feed, 10, "api", 1);
@@ -213,12 +216,14 @@ static void a_clock_that_was_ahead_keeps_nothing_for_ever(void **state)
     tide_feed_close(feed);
     virtual_env_set_wall(&t->clock, VIRTUAL_ENV_WALL_US + 2 * HOUR_US);
     virtual_env_reboot(&t->clock);
-    feed = feed_test_open(t, &(tide_feed_options){.reader_idle_us = 2 * HOUR_US});
+    feed = feed_test_open(
+        t, &(tide_feed_options){TIDE_FEED_OPTIONS_INIT, .reader_idle_us = 2 * HOUR_US});
     (void)put_logs(feed, 10, "right", 1);
     step(feed);
     assert_oldest(feed, 1);
     assert_ok_err(tide_feed_verify(feed, NULL, NULL, NULL, &t->err), &t->err);
-    tide_feed_answer answer = read_feed(feed, (tide_feed_request){.start_seq = 20});
+    tide_feed_answer answer =
+        read_feed(feed, (tide_feed_request){TIDE_FEED_REQUEST_INIT, .start_seq = 20});
     assert_true(answer.head_arrived_us <= answer.now_us);
     tide_feed_answer_done(&answer);
     virtual_env_advance(&t->clock, 3 * HOUR_US);
@@ -258,7 +263,8 @@ static void a_clock_that_was_behind_drops_nothing_early(void **state)
 static void a_stream_that_cannot_be_cut_does_not_keep_the_others(void **state)
 {
     store_test *t = *state;
-    tide_feed *feed = feed_test_open(t, &(tide_feed_options){.reserve_bytes = -1});
+    tide_feed *feed =
+        feed_test_open(t, &(tide_feed_options){TIDE_FEED_OPTIONS_INIT, .reserve_bytes = -1});
     tide_error err;
     assert_int_equal(1, put_logs(feed, 3, "api", 1));
     assert_ok_err(tide_feed_declare(feed, "orders", &err), &err);
@@ -325,12 +331,13 @@ static void small_disk_init(small_disk *d)
     assert_ok_err(tempdir_make(&d->dir, &d->err), &d->err);
     tempdir_join(&d->dir, "store.db", d->path);
     d->disk = fault_vfs_new(d->dir.path, 1);
-    const tide_store_options options = {
-        .env = &d->clock.env, .state_dir = "", .sqlite_vfs = fault_vfs_name(d->disk)};
+    const tide_store_options options = {TIDE_STORE_OPTIONS_INIT, .env = &d->clock.env,
+                                        .state_dir = "", .sqlite_vfs = fault_vfs_name(d->disk)};
     assert_ok_err(tide_store_open(&d->store, d->path, &options, &d->err), &d->err);
-    assert_ok_err(
-        tide_feed_open(&d->feed, d->store, &(tide_feed_options){.codec = "none"}, &d->err),
-        &d->err);
+    assert_ok_err(tide_feed_open(&d->feed, d->store,
+                                 &(tide_feed_options){TIDE_FEED_OPTIONS_INIT, .codec = "none"},
+                                 &d->err),
+                  &d->err);
 }
 
 static void small_disk_done(small_disk *d)
@@ -372,7 +379,7 @@ static void receipts_fit_on_a_full_disk(void **state)
     for (int i = 0; i < 100 && status == TIDE_OK; i++)
         status = try_logs(d.feed, 1000, &d.err);
     assert_status_err(TIDE_E_FULL, status, &d.err);
-    tide_feed_answer answer = read_feed(d.feed, (tide_feed_request){0});
+    tide_feed_answer answer = read_feed(d.feed, (tide_feed_request){TIDE_FEED_REQUEST_INIT});
     assert_int_equal(1, answer.oldest_seq);
     assert_true(answer.count >= 1000);
     tide_feed_answer_done(&answer);
@@ -385,11 +392,11 @@ static void receipts_fit_on_a_full_disk(void **state)
     assert_int_equal(1000, count_receipts(d.feed, "logs", "expired"));
     fault_vfs_set_quota(d.disk, FAULT_VFS_NO_QUOTA);
     step(d.feed); /* the reserve comes first */
-    answer = read_feed(d.feed, (tide_feed_request){0});
+    answer = read_feed(d.feed, (tide_feed_request){TIDE_FEED_REQUEST_INIT});
     const int64_t head = answer.head_seq;
     tide_feed_answer_done(&answer);
     assert_ok_err(try_logs(d.feed, 10, &d.err), &d.err);
-    answer = read_feed(d.feed, (tide_feed_request){.start_seq = head});
+    answer = read_feed(d.feed, (tide_feed_request){TIDE_FEED_REQUEST_INIT, .start_seq = head});
     assert_numbers(&answer, TIDE_STREAM_LOGS, head + 1,
                    head + 10); /* refused commits took no number */
     tide_feed_answer_done(&answer);
@@ -424,7 +431,8 @@ static void reopen(small_disk *d, const tide_feed_options *options)
 static void assert_whole(small_disk *d, int64_t head)
 {
     tide_feed_answer answer =
-        read_feed(d->feed, (tide_feed_request){.max_bytes = TIDE_FEED_PAGE_BYTES_MAX});
+        read_feed(d->feed, (tide_feed_request){TIDE_FEED_REQUEST_INIT,
+                                               .max_bytes = TIDE_FEED_PAGE_BYTES_MAX});
     assert_int_equal(head, answer.head_seq);
     if (answer.count > 0)
         assert_numbers(&answer, TIDE_STREAM_LOGS, answer.oldest_seq, head);
@@ -438,8 +446,8 @@ static void room_that_retention_makes_can_be_written_to(void **state)
     (void)state;
     small_disk d;
     small_disk_init(&d);
-    reopen(&d, &(tide_feed_options){
-                   .codec = "none", .keep_us = 5 * SECOND_US, .hard_us = 8 * SECOND_US});
+    reopen(&d, &(tide_feed_options){TIDE_FEED_OPTIONS_INIT, .codec = "none",
+                                    .keep_us = 5 * SECOND_US, .hard_us = 8 * SECOND_US});
     step(d.feed);
     fault_vfs_set_quota(d.disk, fault_vfs_used_len(d.disk) + (10 << 20));
     int64_t head = 0;
@@ -462,10 +470,9 @@ static void a_disk_that_stays_full_goes_on(void **state)
     (void)state;
     small_disk d;
     small_disk_init(&d);
-    reopen(&d, &(tide_feed_options){.codec = "none",
-                                    .keep_us = 30 * SECOND_US,
-                                    .hard_us = 60 * SECOND_US,
-                                    .reserve_bytes = 16 << 20});
+    reopen(&d,
+           &(tide_feed_options){TIDE_FEED_OPTIONS_INIT, .codec = "none", .keep_us = 30 * SECOND_US,
+                                .hard_us = 60 * SECOND_US, .reserve_bytes = 16 << 20});
     fault_vfs_set_quota(d.disk, fault_vfs_used_len(d.disk) + (14 << 20));
     step(d.feed); /* half of it is made: there is no room for all */
     int64_t head = 0;

@@ -79,11 +79,13 @@ static void verify_finds_every_kind_of_damage(void **state)
 static void flipped_bits_in_the_file_cost_what_they_hit(void **state)
 {
     store_test *t = *state;
-    tide_feed *feed = feed_test_open(t, &(tide_feed_options){.codec = "none"});
+    tide_feed *feed =
+        feed_test_open(t, &(tide_feed_options){TIDE_FEED_OPTIONS_INIT, .codec = "none"});
     for (int i = 0; i < 40; i++)
         (void)put_logs(feed, 300, "api", 1000 * i);
     tide_feed_answer all =
-        read_feed(feed, (tide_feed_request){.max_records = 50000, .max_bytes = 32 << 20});
+        read_feed(feed, (tide_feed_request){TIDE_FEED_REQUEST_INIT, .max_records = 50000,
+                                            .max_bytes = 32 << 20});
     tide_feed_close(feed);
     const char *path = strncmp(t->url, "sqlite:", 7) == 0 ? t->url + 7 : t->url;
     char copy[TEMPDIR_PATH_MAX];
@@ -112,7 +114,7 @@ static void flipped_bits_in_the_file_cost_what_they_hit(void **state)
         if (tide_store_open(&store, copy, &options, &t->err) < TIDE_OK)
             continue;
         assert_ok_err(tide_feed_open(&feed, store, NULL, &t->err), &t->err);
-        tide_feed_request request = {.stream = "logs"};
+        tide_feed_request request = {TIDE_FEED_REQUEST_INIT, .stream = "logs"};
         bool has_more = true;
         int64_t served = 0;
         while (has_more) {
@@ -168,13 +170,13 @@ static void salvage_keeps_numbers_and_names_what_is_missing(void **state)
     assert_int_equal(1, out.lost_batches);
     assert_int_equal(50, out.lost_records);
     assert_status(TIDE_E_EXISTS, tide_feed_salvage(feed, path, NULL, &t->err));
-    tide_feed_answer old = read_feed(feed, (tide_feed_request){0});
+    tide_feed_answer old = read_feed(feed, (tide_feed_request){TIDE_FEED_REQUEST_INIT});
     tide_feed_close(feed);
     const tide_store_options options = store_test_options(t);
     tide_store *store = NULL;
     assert_ok_err(tide_store_open(&store, path, &options, &t->err), &t->err);
     assert_ok_err(tide_feed_open(&feed, store, NULL, &t->err), &t->err);
-    tide_feed_answer answer = read_feed(feed, (tide_feed_request){0});
+    tide_feed_answer answer = read_feed(feed, (tide_feed_request){TIDE_FEED_REQUEST_INIT});
     assert_int_equal(250, answer.count);
     assert_hole(&answer, 0, 101, 150, "damaged");
     assert_memory_equal(old.chain, answer.chain, sizeof answer.chain);
@@ -203,7 +205,7 @@ static void a_counter_below_its_batches_gives_no_number_twice(void **state)
     tide_feed_count(feed, &counters);
     assert_int_equal(1, counters.raised);
     assert_int_equal(301, put_logs(feed, 1, "api", 1));
-    tide_feed_answer answer = read_feed(feed, (tide_feed_request){0});
+    tide_feed_answer answer = read_feed(feed, (tide_feed_request){TIDE_FEED_REQUEST_INIT});
     assert_numbers(&answer, TIDE_STREAM_LOGS, 1, 301);
     tide_feed_answer_done(&answer);
     assert_ok_err(tide_feed_verify(feed, NULL, NULL, NULL, &t->err), &t->err);
@@ -257,11 +259,20 @@ static void dump_gives_a_line_per_record(void **state)
     tide_feed *feed = feed_test_open(t, NULL);
     fill(feed);
     lines l = {0};
-    assert_ok_err(tide_feed_dump(feed, "logs", 42, 260, note_line, &l, &t->err), &t->err);
+    assert_ok_err(
+        tide_feed_dump(feed,
+                       &(tide_feed_dump_request){TIDE_FEED_DUMP_REQUEST_INIT, .stream = "logs",
+                                                 .first_seq = 42, .last_seq = 260},
+                       note_line, &l, &t->err),
+        &t->err);
     assert_int_equal(219, l.count);
     assert_contains(l.first, "{\"seq_id\":42,\"timestamp\":41,\"service_name\":\"api\"");
     assert_contains(l.first, "\"attributes\":{\"host\":\"a\"}}");
-    assert_status(TIDE_E_NOT_FOUND, tide_feed_dump(feed, "none", 1, 0, note_line, &l, &t->err));
+    assert_status(TIDE_E_NOT_FOUND,
+                  tide_feed_dump(feed,
+                                 &(tide_feed_dump_request){TIDE_FEED_DUMP_REQUEST_INIT,
+                                                           .stream = "none", .first_seq = 1},
+                                 note_line, &l, &t->err));
     tide_feed_close(feed);
 }
 

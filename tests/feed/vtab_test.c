@@ -499,7 +499,8 @@ static void numbers_on_record_as_lost_are_just_not_there(void **state)
     rig r = rig_open(state);
     fill(&r);
     damage(&r, "body = CAST('' AS BLOB)");
-    tide_feed_answer answer = read_feed(r.feed, (tide_feed_request){.start_seq = 0});
+    tide_feed_answer answer =
+        read_feed(r.feed, (tide_feed_request){TIDE_FEED_REQUEST_INIT, .start_seq = 0});
     assert_hole(&answer, 0, 51, 60, "damaged");
     tide_feed_answer_done(&answer);
     assert_int_equal(190, number(r.db, "SELECT count(body) FROM logs_local"));

@@ -65,16 +65,12 @@ static void what_was_appended_is_read_back(void **state)
     store_test *t = *state;
     make_task(t, "a");
     const char *const tags[] = {"red", "blue", "red", "ünïcode"};
-    const tide_checkpoint_numbers numbers =
-        append_new(t, (tide_checkpoint_new){.task_id = "a",
-                                            .work_item_id = "w1",
-                                            .type = "tool_executed",
-                                            .snapshot = tide_view_of("{\"x\": [1, 2]}"),
-                                            .metadata = "{\"by\":\"me\"}",
-                                            .message = "a line\nand another",
-                                            .trigger = "gap_filled",
-                                            .tags = tags,
-                                            .tag_count = 4});
+    const tide_checkpoint_numbers numbers = append_new(
+        t,
+        (tide_checkpoint_new){TIDE_CHECKPOINT_NEW_INIT, .task_id = "a", .work_item_id = "w1",
+                              .type = "tool_executed", .snapshot = tide_view_of("{\"x\": [1, 2]}"),
+                              .metadata = "{\"by\":\"me\"}", .message = "a line\nand another",
+                              .trigger = "gap_filled", .tags = tags, .tag_count = 4});
     const seen_list *list = list_all(t->store);
     assert_int_equal(1, list->count);
     const seen *row = &list->rows[0];
@@ -95,9 +91,8 @@ static void an_id_given_again_with_equal_content_changes_nothing(void **state)
 {
     store_test *t = *state;
     make_task(t, "a");
-    tide_checkpoint_new checkpoint = {.checkpoint_id = "c1",
-                                      .task_id = "a",
-                                      .type = "manual_checkpoint",
+    tide_checkpoint_new checkpoint = {TIDE_CHECKPOINT_NEW_INIT, .checkpoint_id = "c1",
+                                      .task_id = "a", .type = "manual_checkpoint",
                                       .snapshot = tide_view_of("{}")};
     const tide_checkpoint_numbers first = append_new(t, checkpoint);
     (void)append_n(t, "a", 2);
@@ -122,8 +117,8 @@ static void bad_input_is_refused_and_changes_nothing(void **state)
     long_id[sizeof long_id - 1] = '\0';
     const char *const bad_tags[] = {"a\nb"};
     const char *const empty_tags[] = {""};
-    const tide_checkpoint_new good = {
-        .task_id = "a", .type = "manual_checkpoint", .snapshot = tide_view_of("{}")};
+    const tide_checkpoint_new good = {TIDE_CHECKPOINT_NEW_INIT, .task_id = "a",
+                                      .type = "manual_checkpoint", .snapshot = tide_view_of("{}")};
     tide_checkpoint_new bad[16];
     for (size_t i = 0; i < 16; i++)
         bad[i] = good;
@@ -162,14 +157,12 @@ static void a_snapshot_that_is_not_json_is_stored_when_it_is_said_to_be_text(voi
 {
     store_test *t = *state;
     make_task(t, "a");
-    (void)append_new(t, (tide_checkpoint_new){.task_id = "a",
+    (void)append_new(t, (tide_checkpoint_new){
+                            TIDE_CHECKPOINT_NEW_INIT, .task_id = "a", .type = "manual_checkpoint",
+                            .snapshot = tide_view_of("not { json"), .is_text = true});
+    (void)append_new(t, (tide_checkpoint_new){TIDE_CHECKPOINT_NEW_INIT, .task_id = "a",
                                               .type = "manual_checkpoint",
-                                              .snapshot = tide_view_of("not { json"),
-                                              .is_text = true});
-    (void)append_new(t, (tide_checkpoint_new){.task_id = "a",
-                                              .type = "manual_checkpoint",
-                                              .snapshot = tide_view_of(""),
-                                              .is_text = true});
+                                              .snapshot = tide_view_of(""), .is_text = true});
     const seen_list *list = list_all(t->store);
     assert_string_equal("not { json", list->rows[0].snapshot);
     assert_string_equal("", list->rows[1].snapshot);
@@ -209,8 +202,11 @@ static void a_checkpoint_with_a_sequence_is_written_only_if_it_is_next(void **st
                                                                         &numbers, &t->err));
     assert_int_equal(1, head_of(t->store));
     const char *const tags[] = {"x"};
-    assert_ok(tide_journal_checkpoint_with_tags_and_sequence(t->store, "a", "two", tags, 1, 2,
-                                                             &numbers, &t->err));
+    assert_ok(tide_journal_checkpoint_with_tags_and_sequence(
+        t->store,
+        &(tide_checkpoint_new){TIDE_CHECKPOINT_NEW_INIT, .task_id = "a", .message = "two",
+                               .tags = tags, .tag_count = 1},
+        2, &numbers, &t->err));
     assert_ok(tide_journal_auto_checkpoint_with_sequence(t->store, "a", "time_passed", 3, &numbers,
                                                          &t->err));
     const seen_list *list = list_all(t->store);
@@ -244,8 +240,9 @@ static void several_checkpoints_of_several_tasks_are_one_transaction(void **stat
     several s = {.count = 5, .wants_numbers = true};
     const char *const tasks[] = {"a", "b", "a", "a", "b"};
     for (int i = 0; i < 5; i++)
-        s.checkpoints[i] = (tide_checkpoint_new){
-            .task_id = tasks[i], .type = "manual_checkpoint", .snapshot = tide_view_of("{}")};
+        s.checkpoints[i] =
+            (tide_checkpoint_new){TIDE_CHECKPOINT_NEW_INIT, .task_id = tasks[i],
+                                  .type = "manual_checkpoint", .snapshot = tide_view_of("{}")};
     assert_ok_err(tide_store_write(t->store, append_several, &s, &t->err), &t->err);
     const int64_t numbers[] = {1, 2, 2, 3, 3};
     for (int i = 0; i < 5; i++) {
@@ -255,7 +252,8 @@ static void several_checkpoints_of_several_tasks_are_one_transaction(void **stat
     s.wants_numbers = false;
     assert_ok_err(tide_store_write(t->store, append_several, &s, &t->err), &t->err);
     assert_int_equal(11, head_of(t->store));
-    const seen_list *list = list_of(t->store, (tide_journal_filter){.task_id = "a"});
+    const seen_list *list =
+        list_of(t->store, (tide_journal_filter){TIDE_JOURNAL_FILTER_INIT, .task_id = "a"});
     assert_int_equal(6, list->count);
     for (int i = 0; i < 6; i++)
         assert_int_equal(i + 1, list->rows[i].sequence_number);
@@ -268,8 +266,9 @@ static void one_bad_checkpoint_of_several_changes_nothing(void **state)
     make_task(t, "a");
     several s = {.count = 3, .wants_numbers = true};
     for (int i = 0; i < 3; i++)
-        s.checkpoints[i] = (tide_checkpoint_new){
-            .task_id = "a", .type = "manual_checkpoint", .snapshot = tide_view_of("{}")};
+        s.checkpoints[i] =
+            (tide_checkpoint_new){TIDE_CHECKPOINT_NEW_INIT, .task_id = "a",
+                                  .type = "manual_checkpoint", .snapshot = tide_view_of("{}")};
     s.checkpoints[2].task_id = "nobody";
     assert_status(TIDE_E_NOT_FOUND, tide_store_write(t->store, append_several, &s, &t->err));
     s.checkpoints[2].task_id = "a";
@@ -293,11 +292,9 @@ static void checkpoints_are_append_only_for_everybody(void **state)
     make_task(t, "a");
     const char *const tags[] = {"x"};
     TIDE_CLEANUP(tide_freep) char *large = make_state(1, 40000);
-    (void)append_new(t, (tide_checkpoint_new){.task_id = "a",
-                                              .type = "manual_checkpoint",
-                                              .snapshot = tide_view_of(large),
-                                              .tags = tags,
-                                              .tag_count = 1});
+    (void)append_new(t, (tide_checkpoint_new){
+                            TIDE_CHECKPOINT_NEW_INIT, .task_id = "a", .type = "manual_checkpoint",
+                            .snapshot = tide_view_of(large), .tags = tags, .tag_count = 1});
     const char *const attempts[] = {
         "UPDATE checkpoints SET snapshot_data = '{}'",
         "DELETE FROM checkpoints",
@@ -360,8 +357,8 @@ static void behind_the_last_number_there_is_none(void **state)
     make_task(t, "b");
     run_sql(t->store,
             "UPDATE task_heads SET last_sequence = 9223372036854775806 WHERE task_id = 'b'");
-    const tide_checkpoint_new row = {
-        .task_id = "b", .type = "manual_checkpoint", .snapshot = tide_view_of("{}")};
+    const tide_checkpoint_new row = {TIDE_CHECKPOINT_NEW_INIT, .task_id = "b",
+                                     .type = "manual_checkpoint", .snapshot = tide_view_of("{}")};
     tide_checkpoint_numbers numbers;
     assert_ok_err(tide_journal_append(t->store, &row, &numbers, &t->err), &t->err);
     assert_int_equal(INT64_MAX, numbers.sequence_number);

@@ -34,7 +34,7 @@ static void *write_many(void *arg)
     TIDE_CLEANUP(tide_freep) char *large = make_state(1, 20000);
     for (int i = 0; i < w->count && w->status >= TIDE_OK; i++) {
         const bool is_large = w->is_large && i % 3 == 0;
-        const tide_checkpoint_new row = {.task_id = w->task_id,
+        const tide_checkpoint_new row = {TIDE_CHECKPOINT_NEW_INIT, .task_id = w->task_id,
                                          .type = "manual_checkpoint",
                                          .snapshot = tide_view_of(is_large ? large : "{}")};
         tide_checkpoint_numbers numbers = {0};
@@ -144,8 +144,10 @@ static void a_follower_misses_nothing_beside_writers(void **state)
     follower f = {.is_in_order = true};
     tide_journal_position position = {0};
     while (f.seen < 4 * EACH && f.is_in_order) {
-        const tide_status status =
-            tide_journal_tail(reader, &position, 7, false, check_order, &f, &t->err);
+        const tide_status status = tide_journal_tail(
+            reader, &position,
+            &(tide_journal_tail_options){TIDE_JOURNAL_TAIL_OPTIONS_INIT, .limit = 7}, check_order,
+            &f, &t->err);
         assert_true(status >= TIDE_OK);
     }
     for (int i = 0; i < 4; i++)
@@ -190,11 +192,11 @@ static void run_appender(interleave *x, int actor, void *arg)
 
 static appender make_appender(store_test *t, const char *task_id, const char *json)
 {
-    return (appender){
-        .store = store_test_open_real(t),
-        .row = {.task_id = task_id, .type = "manual_checkpoint", .snapshot = tide_view_of(json)},
-        .is_waiting = true,
-        .is_settled = true};
+    return (appender){.store = store_test_open_real(t),
+                      .row = {TIDE_CHECKPOINT_NEW_INIT, .task_id = task_id,
+                              .type = "manual_checkpoint", .snapshot = tide_view_of(json)},
+                      .is_waiting = true,
+                      .is_settled = true};
 }
 
 /* Two writers append to one task: distinct, increasing numbers. Nothing is seen before its time. */
@@ -211,7 +213,7 @@ static void two_writers_of_one_task_get_one_number_each(void **state)
     interleave_until(&x, 0, 1);
     assert_int_equal(1, first.numbers.global_sequence);
     interleave_blocked(&x, 1);
-    assert_int_equal(0, list_of(t->store, (tide_journal_filter){0})->count);
+    assert_int_equal(0, list_of(t->store, (tide_journal_filter){TIDE_JOURNAL_FILTER_INIT})->count);
     assert_int_equal(0, head_of(t->store));
     interleave_finish(&x, 0);
     interleave_finish(&x, 1);
@@ -331,9 +333,8 @@ typedef struct caller {
 static void *append_same(void *arg)
 {
     caller *c = arg;
-    const tide_checkpoint_new row = {.checkpoint_id = "same",
-                                     .task_id = "a",
-                                     .type = "manual_checkpoint",
+    const tide_checkpoint_new row = {TIDE_CHECKPOINT_NEW_INIT, .checkpoint_id = "same",
+                                     .task_id = "a", .type = "manual_checkpoint",
                                      .snapshot = tide_view_of("{}")};
     c->status = tide_journal_append(c->store, &row, &c->numbers, &c->err);
     return NULL;
@@ -399,7 +400,8 @@ static void an_import_beside_appends_gives_nobody_a_number_twice(void **state)
     }
     assert_int_equal(30, counts.checkpoints);
     assert_int_equal(30 + 30 + 180, head_of(t->store));
-    assert_int_equal(30 + 30 + 180, list_of(t->store, (tide_journal_filter){0})->count);
+    assert_int_equal(30 + 30 + 180,
+                     list_of(t->store, (tide_journal_filter){TIDE_JOURNAL_FILTER_INIT})->count);
     assert_sound(t->store);
 }
 
@@ -440,7 +442,7 @@ static void a_fork_point_never_goes_while_compaction_runs(void **state)
     forker f = {.store = store_test_open_real(t)};
     assert_int_equal(0, pthread_create(&f.thread, NULL, fork_many, &f));
     for (int64_t keep = 70; keep >= 10; keep -= 10) {
-        const tide_compaction policy = {.task_id = "a", .keep = keep};
+        const tide_compaction policy = {TIDE_COMPACTION_INIT, .task_id = "a", .keep = keep};
         assert_ok_err(tide_journal_compact(store, &policy, NULL, &t->err), &t->err);
     }
     (void)pthread_join(f.thread, NULL);
@@ -505,7 +507,7 @@ static void run_compactor(interleave *x, int actor, void *arg)
     (void)x;
     (void)actor;
     compactor *c = arg;
-    const tide_compaction policy = {.task_id = "p", .keep = 1};
+    const tide_compaction policy = {TIDE_COMPACTION_INIT, .task_id = "p", .keep = 1};
     c->status = tide_journal_compact(c->store, &policy, &c->counts, &c->err);
 }
 

@@ -33,7 +33,10 @@ static void follow_all(tide_store *store, tide_journal_position *position, follo
     tide_status status = TIDE_OK;
     *f = (followed){0};
     while (status == TIDE_OK)
-        status = tide_journal_tail(store, position, 3, false, follow, f, &err);
+        status = tide_journal_tail(
+            store, position,
+            &(tide_journal_tail_options){TIDE_JOURNAL_TAIL_OPTIONS_INIT, .limit = 3}, follow, f,
+            &err);
     assert_int_equal(TIDE_NONE, status);
 }
 
@@ -60,8 +63,8 @@ static void numbers_carry_their_epoch(void **state)
     make_task(t, "a");
     tide_identity identity;
     tide_store_identity(t->store, &identity);
-    const tide_checkpoint_new given = {
-        .task_id = "a", .type = "manual_checkpoint", .snapshot = tide_view_of("{}")};
+    const tide_checkpoint_new given = {TIDE_CHECKPOINT_NEW_INIT, .task_id = "a",
+                                       .type = "manual_checkpoint", .snapshot = tide_view_of("{}")};
     tide_checkpoint_numbers numbers = {0};
     assert_ok_err(tide_journal_append(t->store, &given, &numbers, &t->err), &t->err);
     assert_string_equal(identity.session_id, numbers.identity.session_id);
@@ -141,8 +144,11 @@ static void a_change_is_handed_out_until_it_is_taken(void **state)
     assert_ok(tide_identity_raise(t->store, "operator", "test", NULL, &t->err));
     const tide_journal_position before = position;
     f = (followed){.fail_at = 1};
-    assert_status(TIDE_E_INTERRUPTED,
-                  tide_journal_tail(t->store, &position, 10, false, follow, &f, &t->err));
+    assert_status(
+        TIDE_E_INTERRUPTED,
+        tide_journal_tail(t->store, &position,
+                          &(tide_journal_tail_options){TIDE_JOURNAL_TAIL_OPTIONS_INIT, .limit = 10},
+                          follow, &f, &t->err));
     assert_memory_equal(&before, &position, sizeof before);
     follow_all(t->store, &position, &f);
     check_numbers(&f, (const int64_t[]){-1 - 2}, 1);
@@ -159,14 +165,20 @@ static void positions_of_other_histories_are_refused(void **state)
     tide_journal_position newer = {.global_sequence = 2, .identity = identity};
     newer.identity.epoch += 1;
     memset(newer.identity.epoch_id, 'a', 8);
-    assert_status(TIDE_E_MISMATCH,
-                  tide_journal_tail(t->store, &newer, 10, false, follow, &f, &t->err));
+    assert_status(
+        TIDE_E_MISMATCH,
+        tide_journal_tail(t->store, &newer,
+                          &(tide_journal_tail_options){TIDE_JOURNAL_TAIL_OPTIONS_INIT, .limit = 10},
+                          follow, &f, &t->err));
     assert_non_null(strstr(t->err.text, identity.epoch_id));
     assert_non_null(strstr(t->err.text, newer.identity.epoch_id));
     tide_journal_position foreign = {.global_sequence = 2, .identity = identity};
     memset(foreign.identity.session_id, 'b', 8);
-    assert_status(TIDE_E_MISMATCH,
-                  tide_journal_tail(t->store, &foreign, 10, false, follow, &f, &t->err));
+    assert_status(
+        TIDE_E_MISMATCH,
+        tide_journal_tail(t->store, &foreign,
+                          &(tide_journal_tail_options){TIDE_JOURNAL_TAIL_OPTIONS_INIT, .limit = 10},
+                          follow, &f, &t->err));
     assert_int_equal(0, f.count);
     /* An operator has left that epoch behind. */
     assert_ok(tide_identity_raise_above(t->store, newer.identity.epoch, "operator", "test", NULL,

@@ -22,12 +22,10 @@ static void fill(store_test *t)
     const char *const tags[] = {"x", "y"};
     TIDE_CLEANUP(tide_freep) char *large = make_state(1, 12000);
     (void)append_n(t, "a", 1);
-    (void)append_new(t, (tide_checkpoint_new){.task_id = "a",
+    (void)append_new(t, (tide_checkpoint_new){TIDE_CHECKPOINT_NEW_INIT, .task_id = "a",
                                               .type = "manual_checkpoint",
-                                              .snapshot = tide_view_of(large),
-                                              .message = "large",
-                                              .tags = tags,
-                                              .tag_count = 2});
+                                              .snapshot = tide_view_of(large), .message = "large",
+                                              .tags = tags, .tag_count = 2});
     char made[TIDE_JOURNAL_ID_MAX + 1];
     assert_ok(tide_journal_fork(t->store, "2", "f", NULL, made, &t->err));
     (void)append_n(t, "f", 3);
@@ -124,8 +122,11 @@ static void an_export_survives_every_failing_allocation(void **state)
             tide_journal_transfer counts;
             tide_error err;
             arms[i](nth);
-            const tide_status status =
-                tide_journal_export(t->store, NULL, memory_write, &file, NULL, &counts, &err);
+            const tide_status status = tide_journal_export(
+                t->store,
+                &(tide_journal_export_request){TIDE_JOURNAL_EXPORT_REQUEST_INIT,
+                                               .write = memory_write, .arg = &file},
+                &counts, &err);
             is_met = alloc_fault_hit() > 0;
             alloc_fault_off();
             if (status < TIDE_OK && !is_said(status))
@@ -149,7 +150,8 @@ static void the_journal_survives_every_failing_allocation(void **state)
     for (int64_t nth = 1; is_met && nth < SWEEP_MAX; nth++) {
         char id[32];
         (void)snprintf(id, sizeof id, "c%" PRId64, nth);
-        const tide_checkpoint_new row = {.checkpoint_id = id,
+        const tide_checkpoint_new row = {TIDE_CHECKPOINT_NEW_INIT,
+                                         .checkpoint_id = id,
                                          .task_id = "a",
                                          .type = "manual_checkpoint",
                                          .snapshot = tide_view_of(large),
@@ -157,8 +159,9 @@ static void the_journal_survives_every_failing_allocation(void **state)
                                          .tag_count = 1};
         static seen_list list;
         list.count = 0;
-        const tide_compaction policy = {.keep = 3};
-        const tide_journal_filter filter = {.tag = "x", .with_snapshot = true};
+        const tide_compaction policy = {TIDE_COMPACTION_INIT, .keep = 3};
+        const tide_journal_filter filter = {TIDE_JOURNAL_FILTER_INIT, .tag = "x",
+                                            .with_snapshot = true};
         const int64_t head = head_of(store);
         tide_checkpoint_numbers numbers;
         tide_error err;
@@ -206,6 +209,7 @@ static void open_on(power_case *c, const tempdir *dir, bool is_on_disk)
     char path[TEMPDIR_PATH_MAX];
     tempdir_join(dir, "store.db", path);
     const tide_store_options options = {
+        TIDE_STORE_OPTIONS_INIT,
         .env = &c->clock.env,
         .state_dir = "",
         .is_inline = true,
@@ -218,8 +222,9 @@ static void add_local_rows(power_case *c)
 {
     run_sql(c->store, "INSERT INTO tasks (task_id) VALUES ('z')");
     for (int i = 0; i < 3; i++) {
-        const tide_checkpoint_new row = {
-            .task_id = "z", .type = "manual_checkpoint", .snapshot = tide_view_of("{}")};
+        const tide_checkpoint_new row = {TIDE_CHECKPOINT_NEW_INIT, .task_id = "z",
+                                         .type = "manual_checkpoint",
+                                         .snapshot = tide_view_of("{}")};
         assert_ok_err(tide_journal_append(c->store, &row, NULL, &c->err), &c->err);
     }
 }

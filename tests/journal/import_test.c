@@ -68,7 +68,7 @@ static void what_was_removed_here_does_not_come_back(void **state)
     export_to(t->store, NULL, &old);
     for (int i = 5; i <= 10; i++)
         append_iteration(t, i);
-    const tide_compaction policy = {.keep = 1};
+    const tide_compaction policy = {TIDE_COMPACTION_INIT, .keep = 1};
     assert_ok_err(tide_journal_compact(t->store, &policy, NULL, &t->err), &t->err);
     for (int i = 0; i < 2; i++) {
         const tide_journal_transfer counts = import_ok(t, &old);
@@ -139,8 +139,8 @@ static void a_type_comes_with_an_import_of_nothing_else(void **state)
     TIDE_CLEANUP(memory_done) memory_file file = {0};
     export_to(t->store, NULL, &file);
     run_sql(t->store, "DELETE FROM checkpoint_types WHERE checkpoint_type = 'mine'");
-    const tide_checkpoint_new row = {
-        .task_id = "a", .type = "mine", .snapshot = tide_view_of("{}")};
+    const tide_checkpoint_new row = {TIDE_CHECKPOINT_NEW_INIT, .task_id = "a", .type = "mine",
+                                     .snapshot = tide_view_of("{}")};
     assert_status(TIDE_E_INVALID, tide_journal_append(t->store, &row, NULL, &t->err));
     assert_contains(t->err.text, "tidemark checkpoint add-type");
     assert_int_equal(0, import_ok(t, &file).checkpoints);
@@ -184,14 +184,19 @@ static void a_fork_made_during_an_export_is_left_out(void **state)
     busy_file busy = {.t = t};
     tide_journal_transfer counts;
     assert_ok_err(
-        tide_journal_export(t->store, NULL, write_and_fork, &busy, NULL, &counts, &t->err),
+        tide_journal_export(t->store,
+                            &(tide_journal_export_request){TIDE_JOURNAL_EXPORT_REQUEST_INIT,
+                                                           .write = write_and_fork, .arg = &busy},
+                            &counts, &t->err),
         &t->err);
     tide_store *other = open_empty(t);
     assert_ok_err(import_from(other, &busy.file, &counts, &t->err), &t->err);
     memory_done(&busy.file);
     assert_int_equal(2, counts.tasks); /* a and early */
     assert_int_equal(2, counts.checkpoints);
-    assert_int_equal(1, list_of(other, (tide_journal_filter){.task_id = "early"})->count);
+    assert_int_equal(
+        1,
+        list_of(other, (tide_journal_filter){TIDE_JOURNAL_FILTER_INIT, .task_id = "early"})->count);
     assert_sound(other);
 }
 

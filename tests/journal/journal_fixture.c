@@ -98,8 +98,8 @@ tide_checkpoint_numbers append_new(store_test *t, tide_checkpoint_new checkpoint
 tide_checkpoint_numbers append_json(store_test *t, const char *task_id, const char *type,
                                     const char *json)
 {
-    return append_new(
-        t, (tide_checkpoint_new){.task_id = task_id, .type = type, .snapshot = tide_view_of(json)});
+    return append_new(t, (tide_checkpoint_new){TIDE_CHECKPOINT_NEW_INIT, .task_id = task_id,
+                                               .type = type, .snapshot = tide_view_of(json)});
 }
 
 tide_checkpoint_numbers append_n(store_test *t, const char *task_id, int n)
@@ -161,7 +161,7 @@ const seen_list *list_of(tide_store *store, tide_journal_filter filter)
 
 const seen_list *list_all(tide_store *store)
 {
-    return list_of(store, (tide_journal_filter){.with_snapshot = true});
+    return list_of(store, (tide_journal_filter){TIDE_JOURNAL_FILTER_INIT, .with_snapshot = true});
 }
 
 int64_t head_of(tide_store *store)
@@ -269,7 +269,11 @@ void export_to(tide_store *store, const char *task_id, memory_file *file)
 {
     tide_error err;
     tide_journal_transfer counts;
-    assert_ok_err(tide_journal_export(store, task_id, memory_write, file, NULL, &counts, &err),
+    assert_ok_err(tide_journal_export(store,
+                                      &(tide_journal_export_request){
+                                          TIDE_JOURNAL_EXPORT_REQUEST_INIT, .task_id = task_id,
+                                          .write = memory_write, .arg = file},
+                                      &counts, &err),
                   &err);
 }
 

@@ -16,15 +16,20 @@ static void test_76_query_checkpoints_by_sequence_range(void **state)
     for (int i = 1; i <= 10; i++)
         (void)append_n(t, i % 2 ? "a" : "b", i);
     const seen_list *list =
-        list_of(t->store, (tide_journal_filter){.first_global = 3, .last_global = 7});
+        list_of(t->store, (tide_journal_filter){TIDE_JOURNAL_FILTER_INIT, .first_global = 3,
+                                                .last_global = 7});
     assert_int_equal(5, list->count);
     for (int i = 0; i < 5; i++) {
         assert_int_equal(3 + i, list->rows[i].global_sequence);
         assert_string_equal((3 + i) % 2 ? "a" : "b", list->rows[i].task_id);
     }
-    assert_int_equal(0, list_of(t->store, (tide_journal_filter){.first_global = 11})->count);
     assert_int_equal(
-        0, list_of(t->store, (tide_journal_filter){.first_global = 5, .last_global = 4})->count);
+        0, list_of(t->store, (tide_journal_filter){TIDE_JOURNAL_FILTER_INIT, .first_global = 11})
+               ->count);
+    assert_int_equal(0,
+                     list_of(t->store, (tide_journal_filter){TIDE_JOURNAL_FILTER_INIT,
+                                                             .first_global = 5, .last_global = 4})
+                         ->count);
 }
 
 static void filters_can_be_combined_and_turned_around(void **state)
@@ -36,11 +41,10 @@ static void filters_can_be_combined_and_turned_around(void **state)
     for (int i = 1; i <= 12; i++) {
         virtual_env_advance(&t->clock, SECOND_US);
         (void)append_new(
-            t, (tide_checkpoint_new){.task_id = i <= 6 ? "a" : "b",
+            t, (tide_checkpoint_new){TIDE_CHECKPOINT_NEW_INIT, .task_id = i <= 6 ? "a" : "b",
                                      .work_item_id = i % 3 == 0 ? "w" : NULL,
                                      .type = i % 4 == 0 ? "iteration_end" : "manual_checkpoint",
-                                     .snapshot = tide_view_of("{}"),
-                                     .tags = tags,
+                                     .snapshot = tide_view_of("{}"), .tags = tags,
                                      .tag_count = i % 2 == 0});
     }
     const int64_t start = VIRTUAL_ENV_WALL_US;
@@ -48,27 +52,38 @@ static void filters_can_be_combined_and_turned_around(void **state)
         tide_journal_filter filter;
         int64_t want[13];
     } cases[] = {
-        {{.task_id = "a"}, {1, 2, 3, 4, 5, 6}},
-        {{.task_id = "a", .order = TIDE_JOURNAL_NEWEST_FIRST}, {6, 5, 4, 3, 2, 1}},
-        {{.task_id = "b", .limit = 2, .order = TIDE_JOURNAL_NEWEST_FIRST}, {12, 11}},
-        {{.type = "iteration_end"}, {4, 8, 12}},
-        {{.type = "iteration_end", .order = TIDE_JOURNAL_NEWEST_FIRST, .limit = 1}, {12}},
-        {{.task_id = "b", .type = "iteration_end"}, {8, 12}},
-        {{.tag = "even"}, {2, 4, 6, 8, 10, 12}},
-        {{.tag = "even", .order = TIDE_JOURNAL_NEWEST_FIRST, .last_global = 6}, {6, 4, 2}},
-        {{.tag = "even", .task_id = "a"}, {2, 4, 6}},
-        {{.tag = "even", .type = "iteration_end"}, {4, 8, 12}},
-        {{.work_item_id = "w"}, {3, 6, 9, 12}},
-        {{.work_item_id = "w", .tag = "even"}, {6, 12}},
-        {{.work_item_id = "w", .order = TIDE_JOURNAL_NEWEST_FIRST}, {12, 9, 6, 3}},
-        {{.work_item_id = "w", .task_id = "b"}, {9, 12}},
-        {{.since_us = start + 5 * SECOND_US, .until_us = start + 8 * SECOND_US}, {5, 6, 7}},
-        {{.since_us = start + 11 * SECOND_US}, {11, 12}},
-        {{.until_us = start + 3 * SECOND_US, .order = TIDE_JOURNAL_NEWEST_FIRST}, {2, 1}},
-        {{.task_id = "a", .since_us = start + 5 * SECOND_US}, {5, 6}},
-        {{.tag = "even", .since_us = start + 9 * SECOND_US}, {10, 12}},
-        {{.first_global = 2, .limit = 3}, {2, 3, 4}},
-        {{.tag = "odd"}, {0}},
+        {{TIDE_JOURNAL_FILTER_INIT, .task_id = "a"}, {1, 2, 3, 4, 5, 6}},
+        {{TIDE_JOURNAL_FILTER_INIT, .task_id = "a", .order = TIDE_JOURNAL_NEWEST_FIRST},
+         {6, 5, 4, 3, 2, 1}},
+        {{TIDE_JOURNAL_FILTER_INIT, .task_id = "b", .limit = 2, .order = TIDE_JOURNAL_NEWEST_FIRST},
+         {12, 11}},
+        {{TIDE_JOURNAL_FILTER_INIT, .type = "iteration_end"}, {4, 8, 12}},
+        {{TIDE_JOURNAL_FILTER_INIT, .type = "iteration_end", .order = TIDE_JOURNAL_NEWEST_FIRST,
+          .limit = 1},
+         {12}},
+        {{TIDE_JOURNAL_FILTER_INIT, .task_id = "b", .type = "iteration_end"}, {8, 12}},
+        {{TIDE_JOURNAL_FILTER_INIT, .tag = "even"}, {2, 4, 6, 8, 10, 12}},
+        {{TIDE_JOURNAL_FILTER_INIT, .tag = "even", .order = TIDE_JOURNAL_NEWEST_FIRST,
+          .last_global = 6},
+         {6, 4, 2}},
+        {{TIDE_JOURNAL_FILTER_INIT, .tag = "even", .task_id = "a"}, {2, 4, 6}},
+        {{TIDE_JOURNAL_FILTER_INIT, .tag = "even", .type = "iteration_end"}, {4, 8, 12}},
+        {{TIDE_JOURNAL_FILTER_INIT, .work_item_id = "w"}, {3, 6, 9, 12}},
+        {{TIDE_JOURNAL_FILTER_INIT, .work_item_id = "w", .tag = "even"}, {6, 12}},
+        {{TIDE_JOURNAL_FILTER_INIT, .work_item_id = "w", .order = TIDE_JOURNAL_NEWEST_FIRST},
+         {12, 9, 6, 3}},
+        {{TIDE_JOURNAL_FILTER_INIT, .work_item_id = "w", .task_id = "b"}, {9, 12}},
+        {{TIDE_JOURNAL_FILTER_INIT, .since_us = start + 5 * SECOND_US,
+          .until_us = start + 8 * SECOND_US},
+         {5, 6, 7}},
+        {{TIDE_JOURNAL_FILTER_INIT, .since_us = start + 11 * SECOND_US}, {11, 12}},
+        {{TIDE_JOURNAL_FILTER_INIT, .until_us = start + 3 * SECOND_US,
+          .order = TIDE_JOURNAL_NEWEST_FIRST},
+         {2, 1}},
+        {{TIDE_JOURNAL_FILTER_INIT, .task_id = "a", .since_us = start + 5 * SECOND_US}, {5, 6}},
+        {{TIDE_JOURNAL_FILTER_INIT, .tag = "even", .since_us = start + 9 * SECOND_US}, {10, 12}},
+        {{TIDE_JOURNAL_FILTER_INIT, .first_global = 2, .limit = 3}, {2, 3, 4}},
+        {{TIDE_JOURNAL_FILTER_INIT, .tag = "odd"}, {0}},
     };
     for (size_t i = 0; i < sizeof cases / sizeof cases[0]; i++) {
         const seen_list *list = list_of(t->store, cases[i].filter);
@@ -111,10 +126,12 @@ static void times_written_by_others_compare_rightly(void **state)
                  {five, five + SECOND_US, 3},
                  {five, five + SECOND_US + 1, 4}};
     for (size_t i = 0; i < sizeof cases / sizeof cases[0]; i++) {
-        const tide_journal_filter filter = {.since_us = cases[i].since, .until_us = cases[i].until};
+        const tide_journal_filter filter = {TIDE_JOURNAL_FILTER_INIT, .since_us = cases[i].since,
+                                            .until_us = cases[i].until};
         assert_int_equal(cases[i].want, list_of(t->store, filter)->count);
-        const tide_journal_filter of_task = {
-            .task_id = "a", .since_us = cases[i].since, .until_us = cases[i].until};
+        const tide_journal_filter of_task = {TIDE_JOURNAL_FILTER_INIT, .task_id = "a",
+                                             .since_us = cases[i].since,
+                                             .until_us = cases[i].until};
         assert_int_equal(cases[i].want, list_of(t->store, of_task)->count);
     }
 }
@@ -125,15 +142,16 @@ static void long_lists_come_whole_in_both_directions(void **state)
     make_task(t, "a");
     tide_checkpoint_new many[600];
     for (int i = 0; i < 600; i++)
-        many[i] = (tide_checkpoint_new){
-            .task_id = "a", .type = "manual_checkpoint", .snapshot = tide_view_of("{}")};
+        many[i] =
+            (tide_checkpoint_new){TIDE_CHECKPOINT_NEW_INIT, .task_id = "a",
+                                  .type = "manual_checkpoint", .snapshot = tide_view_of("{}")};
     for (int i = 0; i < 600; i++)
         assert_ok_err(tide_journal_append(t->store, &many[i], NULL, &t->err), &t->err);
     const tide_journal_filter filters[] = {
-        {.task_id = "a"},
-        {0},
-        {.task_id = "a", .order = TIDE_JOURNAL_NEWEST_FIRST},
-        {.order = TIDE_JOURNAL_NEWEST_FIRST},
+        {TIDE_JOURNAL_FILTER_INIT, .task_id = "a"},
+        {TIDE_JOURNAL_FILTER_INIT},
+        {TIDE_JOURNAL_FILTER_INIT, .task_id = "a", .order = TIDE_JOURNAL_NEWEST_FIRST},
+        {TIDE_JOURNAL_FILTER_INIT, .order = TIDE_JOURNAL_NEWEST_FIRST},
     };
     for (size_t i = 0; i < 4; i++) {
         const seen_list *list = list_of(t->store, filters[i]);
@@ -157,9 +175,8 @@ static void a_checkpoint_is_found_by_id_and_by_number(void **state)
     const tide_checkpoint_numbers second = append_n(t, "a", 2);
     const char *const digits[] = {"1", "007", "99999999999999999999"};
     for (int i = 0; i < 3; i++) {
-        const tide_checkpoint_new row = {.checkpoint_id = digits[i],
-                                         .task_id = "a",
-                                         .type = "manual_checkpoint",
+        const tide_checkpoint_new row = {TIDE_CHECKPOINT_NEW_INIT, .checkpoint_id = digits[i],
+                                         .task_id = "a", .type = "manual_checkpoint",
                                          .snapshot = tide_view_of("{\"n\":3}")};
         assert_status(TIDE_E_INVALID, tide_journal_append(t->store, &row, NULL, &t->err));
     }
@@ -188,12 +205,15 @@ static void a_checkpoint_is_found_by_id_and_by_number(void **state)
 static void bad_filters_are_refused(void **state)
 {
     store_test *t = *state;
-    const tide_journal_filter bad[] = {
-        {.limit = -1}, {.first_global = -1}, {.last_global = -5}, {.type = ""}, {.tag = "\xff"}};
+    const tide_journal_filter bad[] = {{TIDE_JOURNAL_FILTER_INIT, .limit = -1},
+                                       {TIDE_JOURNAL_FILTER_INIT, .first_global = -1},
+                                       {TIDE_JOURNAL_FILTER_INIT, .last_global = -5},
+                                       {TIDE_JOURNAL_FILTER_INIT, .type = ""},
+                                       {TIDE_JOURNAL_FILTER_INIT, .tag = "\xff"}};
     seen_list *list = calloc(1, sizeof *list);
     for (size_t i = 0; i < sizeof bad / sizeof bad[0]; i++)
         assert_status(TIDE_E_INVALID, tide_journal_list(t->store, &bad[i], see, list, &t->err));
-    const tide_journal_filter nobody = {.task_id = "nobody"};
+    const tide_journal_filter nobody = {TIDE_JOURNAL_FILTER_INIT, .task_id = "nobody"};
     assert_status(TIDE_E_NOT_FOUND, tide_journal_list(t->store, &nobody, see, list, &t->err));
     free(list);
 }
@@ -226,8 +246,10 @@ static void a_follower_sees_everything_in_order(void **state)
     tide_journal_position position = {0};
     static followed f;
     f = (followed){0};
-    assert_status(TIDE_NONE,
-                  tide_journal_tail(t->store, &position, 10, false, follow, &f, &t->err));
+    assert_status(TIDE_NONE, tide_journal_tail(t->store, &position,
+                                               &(tide_journal_tail_options){
+                                                   TIDE_JOURNAL_TAIL_OPTIONS_INIT, .limit = 10},
+                                               follow, &f, &t->err));
     for (int i = 1; i <= 5; i++)
         (void)append_n(t, "a", i);
     assert_ok_err(tide_journal_delete(t->store, "2", false, &t->err), &t->err);
@@ -240,7 +262,11 @@ static void a_follower_sees_everything_in_order(void **state)
     (void)append_n(t, "a", 8);
     tide_status status = TIDE_OK;
     for (int64_t limit = 1; status == TIDE_OK; limit = limit % 3 + 1)
-        status = tide_journal_tail(t->store, &position, limit, true, follow, &f, &t->err);
+        status =
+            tide_journal_tail(t->store, &position,
+                              &(tide_journal_tail_options){TIDE_JOURNAL_TAIL_OPTIONS_INIT,
+                                                           .limit = limit, .with_snapshot = true},
+                              follow, &f, &t->err);
     assert_int_equal(TIDE_NONE, status);
     const struct {
         tide_journal_event_kind kind;
@@ -271,17 +297,25 @@ static void a_follower_that_stops_goes_on_where_it_was(void **state)
     static followed f;
     f = (followed){.fail_at = 3};
     tide_journal_position position = {0};
-    assert_status(TIDE_E_INTERRUPTED,
-                  tide_journal_tail(t->store, &position, 10, false, follow, &f, &t->err));
+    assert_status(
+        TIDE_E_INTERRUPTED,
+        tide_journal_tail(t->store, &position,
+                          &(tide_journal_tail_options){TIDE_JOURNAL_TAIL_OPTIONS_INIT, .limit = 10},
+                          follow, &f, &t->err));
     assert_int_equal(2, position.global_sequence);
     f.fail_at = 0;
-    assert_ok(tide_journal_tail(t->store, &position, 10, false, follow, &f, &t->err));
+    assert_ok(
+        tide_journal_tail(t->store, &position,
+                          &(tide_journal_tail_options){TIDE_JOURNAL_TAIL_OPTIONS_INIT, .limit = 10},
+                          follow, &f, &t->err));
     assert_int_equal(5, f.count);
     for (int i = 0; i < 5; i++)
         assert_int_equal(i + 1, f.numbers[i]);
     position = (tide_journal_position){0};
     assert_status(TIDE_E_INVALID,
-                  tide_journal_tail(t->store, &position, 0, false, follow, &f, &t->err));
+                  tide_journal_tail(t->store, &position,
+                                    &(tide_journal_tail_options){TIDE_JOURNAL_TAIL_OPTIONS_INIT},
+                                    follow, &f, &t->err));
 }
 
 /* ---- annotations ---- */
@@ -346,10 +380,9 @@ static void a_diff_names_paths_and_values(void **state)
     make_task(t, "a");
     (void)append_json(t, "a", "manual_checkpoint", "{\"a\":1,\"b\":[1,2],\"c\":{\"d\":true}}");
     (void)append_json(t, "a", "manual_checkpoint", "{\"a\":2,\"b\":[1,2,3],\"e\":null}");
-    (void)append_new(t, (tide_checkpoint_new){.task_id = "a",
+    (void)append_new(t, (tide_checkpoint_new){TIDE_CHECKPOINT_NEW_INIT, .task_id = "a",
                                               .type = "manual_checkpoint",
-                                              .snapshot = tide_view_of("words"),
-                                              .is_text = true});
+                                              .snapshot = tide_view_of("words"), .is_text = true});
     noted n = {""};
     assert_ok_err(tide_journal_diff(t->store, "1", "2", write_difference, &n, &t->err), &t->err);
     assert_string_equal("~/a 1>2;+/b/2 >3;-/c {\"d\":true}>;+/e >null;", n.text);

@@ -21,7 +21,8 @@ static void test_75_sequence_survives_compaction(void **state)
     make_task(t, "a");
     for (int i = 1; i <= 10; i++)
         (void)append_n(t, "a", i);
-    const tide_compacted counts = compact(t, (tide_compaction){.task_id = "a", .keep = 3});
+    const tide_compacted counts =
+        compact(t, (tide_compaction){TIDE_COMPACTION_INIT, .task_id = "a", .keep = 3});
     assert_int_equal(7, counts.removed);
     assert_int_equal(3, counts.kept);
     assert_int_equal(0, counts.kept_for_resume);
@@ -88,9 +89,10 @@ static void compaction_keeps_what_resuming_needs(void **state)
     };
     for (size_t i = 0; i < sizeof types / sizeof types[0]; i++)
         (void)append_json(t, "a", types[i], "{}");
-    const tide_compacted dry = compact(t, (tide_compaction){.keep = 2, .is_dry_run = true});
+    const tide_compacted dry =
+        compact(t, (tide_compaction){TIDE_COMPACTION_INIT, .keep = 2, .is_dry_run = true});
     assert_int_equal(12, list_all(t->store)->count);
-    const tide_compacted counts = compact(t, (tide_compaction){.keep = 2});
+    const tide_compacted counts = compact(t, (tide_compaction){TIDE_COMPACTION_INIT, .keep = 2});
     assert_int_equal(4, counts.removed);
     assert_int_equal(8, counts.kept);
     assert_int_equal(6, counts.kept_for_resume);
@@ -112,11 +114,10 @@ static void compaction_keeps_the_last_checkpoint_of_each_live_item(void **state)
     run_sql(t->store, "UPDATE work_items SET status = 'failed' WHERE work_item_id = 'dead'");
     const char *const items[] = {"live", "live", "dead", NULL, NULL, NULL};
     for (int i = 0; i < 6; i++)
-        (void)append_new(t, (tide_checkpoint_new){.task_id = "a",
-                                                  .work_item_id = items[i],
-                                                  .type = "manual_checkpoint",
-                                                  .snapshot = tide_view_of("{}")});
-    const tide_compacted counts = compact(t, (tide_compaction){.keep = 1});
+        (void)append_new(t, (tide_checkpoint_new){
+                                TIDE_CHECKPOINT_NEW_INIT, .task_id = "a", .work_item_id = items[i],
+                                .type = "manual_checkpoint", .snapshot = tide_view_of("{}")});
+    const tide_compacted counts = compact(t, (tide_compaction){TIDE_COMPACTION_INIT, .keep = 1});
     assert_int_equal(4, counts.removed);
     assert_int_equal(1, counts.kept_for_resume);
     const seen_list *list = list_all(t->store);
@@ -132,21 +133,21 @@ static void compaction_goes_by_tags_and_by_age(void **state)
     make_task(t, "b");
     const char *const tags[] = {"keep"};
     for (int i = 1; i <= 10; i++) {
-        (void)append_new(t, (tide_checkpoint_new){.task_id = i % 2 ? "a" : "b",
-                                                  .type = "manual_checkpoint",
-                                                  .snapshot = tide_view_of("{}"),
-                                                  .tags = tags,
-                                                  .tag_count = i <= 2});
+        (void)append_new(
+            t, (tide_checkpoint_new){TIDE_CHECKPOINT_NEW_INIT, .task_id = i % 2 ? "a" : "b",
+                                     .type = "manual_checkpoint", .snapshot = tide_view_of("{}"),
+                                     .tags = tags, .tag_count = i <= 2});
         virtual_env_advance(&t->clock, 60 * SECOND_US);
     }
     /* Now it is minute 10; number n was made in minute n - 1. */
-    tide_compacted counts = compact(
-        t, (tide_compaction){.keep = 1, .keep_tagged = true, .older_than_us = 6 * 60 * SECOND_US});
+    tide_compacted counts =
+        compact(t, (tide_compaction){TIDE_COMPACTION_INIT, .keep = 1, .keep_tagged = true,
+                                     .older_than_us = 6 * 60 * SECOND_US});
     assert_int_equal(2, counts.removed); /* 3 and 4: older than minute 4, not tagged */
     assert_int_equal(8, counts.kept);
-    counts = compact(t, (tide_compaction){.keep = 2, .keep_tagged = true});
+    counts = compact(t, (tide_compaction){TIDE_COMPACTION_INIT, .keep = 2, .keep_tagged = true});
     assert_int_equal(2, counts.removed); /* 5 and 6 */
-    counts = compact(t, (tide_compaction){.task_id = "b", .keep = 2});
+    counts = compact(t, (tide_compaction){TIDE_COMPACTION_INIT, .task_id = "b", .keep = 2});
     assert_int_equal(1, counts.removed); /* the tagged one of b */
     const int64_t want[] = {1, 7, 8, 9, 10};
     const seen_list *list = list_all(t->store);
@@ -155,9 +156,9 @@ static void compaction_goes_by_tags_and_by_age(void **state)
         assert_int_equal(want[i], list->rows[i].global_sequence);
     assert_int_equal(1, ASK(t->store, "SELECT count(*) FROM checkpoint_tags"));
     assert_sound(t->store);
-    tide_compaction bad = {.older_than_us = -1};
+    tide_compaction bad = {TIDE_COMPACTION_INIT, .older_than_us = -1};
     assert_status(TIDE_E_INVALID, tide_journal_compact(t->store, &bad, NULL, &t->err));
-    bad = (tide_compaction){.task_id = "nobody"};
+    bad = (tide_compaction){TIDE_COMPACTION_INIT, .task_id = "nobody"};
     assert_status(TIDE_E_NOT_FOUND, tide_journal_compact(t->store, &bad, NULL, &t->err));
 }
 
@@ -168,11 +169,11 @@ static void many_rows_go_in_steps_and_leave_one_gap(void **state)
     make_task(t, "a");
     make_task(t, "b");
     (void)append_n(t, "b", 0);
-    tide_checkpoint_new row = {
-        .task_id = "a", .type = "manual_checkpoint", .snapshot = tide_view_of("{}")};
+    tide_checkpoint_new row = {TIDE_CHECKPOINT_NEW_INIT, .task_id = "a",
+                               .type = "manual_checkpoint", .snapshot = tide_view_of("{}")};
     for (int i = 0; i < 1303; i++)
         assert_ok_err(tide_journal_append(t->store, &row, NULL, &t->err), &t->err);
-    const tide_compacted counts = compact(t, (tide_compaction){.keep = 3});
+    const tide_compacted counts = compact(t, (tide_compaction){TIDE_COMPACTION_INIT, .keep = 3});
     assert_int_equal(1300, counts.removed);
     assert_int_equal(4, counts.kept);
     assert_int_equal(1, ASK(t->store, "SELECT count(*) FROM checkpoint_gaps WHERE first_global = 2 "
@@ -220,8 +221,9 @@ static void growing_states_cost_what_has_changed(void **state)
     for (int i = 0; i < 300; i++) {
         TIDE_CLEANUP(tide_freep) char *text = make_state(i, 100000 + (size_t)i * 200);
         raw += (int64_t)strlen(text);
-        const tide_checkpoint_new row = {
-            .task_id = "a", .type = "manual_checkpoint", .snapshot = tide_view_of(text)};
+        const tide_checkpoint_new row = {TIDE_CHECKPOINT_NEW_INIT, .task_id = "a",
+                                         .type = "manual_checkpoint",
+                                         .snapshot = tide_view_of(text)};
         assert_ok_err(tide_journal_append(t->store, &row, NULL, &t->err), &t->err);
     }
     const int64_t bodies = ASK(
@@ -265,7 +267,7 @@ static void chunks_go_with_the_last_checkpoint_that_uses_them(void **state)
     assert_ok(tide_journal_delete(t->store, "2", false, &t->err));
     assert_true(chunk_count(t) < all);
     assert_sound(t->store);
-    const tide_compacted counts = compact(t, (tide_compaction){.keep = 1});
+    const tide_compacted counts = compact(t, (tide_compaction){TIDE_COMPACTION_INIT, .keep = 1});
     assert_true(counts.chunks_removed > 5);
     assert_true(counts.bytes_removed > 5000);
     assert_int_equal(0, chunk_count(t));
@@ -288,7 +290,7 @@ static void a_deleted_task_leaves_gaps_and_no_chunks(void **state)
     assert_sound(t->store);
     assert_int_equal(0, ASK(t->store, "SELECT count(*) FROM checkpoint_chunks"));
     assert_true(chunk_count(t) > 0);
-    (void)compact(t, (tide_compaction){.keep = 100});
+    (void)compact(t, (tide_compaction){TIDE_COMPACTION_INIT, .keep = 100});
     assert_int_equal(0, chunk_count(t));
     assert_int_equal(7, append_n(t, "b", 9).global_sequence);
 }
@@ -301,15 +303,14 @@ static void the_file_shrinks_after_compaction(void **state)
     for (int i = 0; i < 40; i++) {
         TIDE_CLEANUP(tide_freep) char *text = make_state(i, 8000);
         text[30 + i] = '0';
-        const tide_checkpoint_new row = {.task_id = "a",
+        const tide_checkpoint_new row = {TIDE_CHECKPOINT_NEW_INIT, .task_id = "a",
                                          .type = "manual_checkpoint",
-                                         .snapshot = tide_view_of(text),
-                                         .is_text = true};
+                                         .snapshot = tide_view_of(text), .is_text = true};
         assert_ok_err(tide_journal_append(t->store, &row, NULL, &t->err), &t->err);
     }
     const int64_t before = ASK(t->store, "SELECT page_count FROM pragma_page_count()");
     assert_int_equal(2, ASK(t->store, "SELECT auto_vacuum FROM pragma_auto_vacuum()"));
-    (void)compact(t, (tide_compaction){.keep = 1});
+    (void)compact(t, (tide_compaction){TIDE_COMPACTION_INIT, .keep = 1});
     assert_int_equal(0, ASK(t->store, "SELECT freelist_count FROM pragma_freelist_count()"));
     assert_true(ASK(t->store, "SELECT page_count FROM pragma_page_count()") < before - 10);
 }

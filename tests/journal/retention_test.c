@@ -29,13 +29,17 @@ static void nothing_above_the_bound_is_removed(void **state)
         (void)append_n(t, "a", i);
     TIDE_CLEANUP(memory_done) memory_file file = {0};
     tide_journal_transfer moved;
-    assert_ok_err(tide_journal_export(t->store, "a", memory_write, &file, NULL, &moved, &t->err),
+    assert_ok_err(tide_journal_export(t->store,
+                                      &(tide_journal_export_request){
+                                          TIDE_JOURNAL_EXPORT_REQUEST_INIT, .task_id = "a",
+                                          .write = memory_write, .arg = &file},
+                                      &moved, &t->err),
                   &t->err);
     assert_int_equal(5, moved.head);
     for (int i = 6; i <= 9; i++)
         (void)append_n(t, "a", i);
-    tide_compaction policy = {
-        .task_id = "a", .keep = 1, .up_to_global = moved.head, .is_dry_run = true};
+    tide_compaction policy = {TIDE_COMPACTION_INIT, .task_id = "a", .keep = 1,
+                              .up_to_global = moved.head, .is_dry_run = true};
     const tide_compacted dry = compact(t, policy);
     policy.is_dry_run = false;
     const tide_compacted counts = compact(t, policy);
@@ -65,22 +69,20 @@ static void a_negative_keep_leaves_what_must_stay(void **state)
         "error_boundary",    /* 6: newest of a resumable type */
     };
     for (int i = 0; i < 6; i++)
-        (void)append_new(t, (tide_checkpoint_new){.task_id = "a",
-                                                  .type = types[i],
-                                                  .snapshot = tide_view_of("{}"),
-                                                  .tags = tags,
-                                                  .tag_count = i == 1});
-    assert_int_equal(0, compact(t, (tide_compaction){.keep = 0}).removed);
-    const tide_compacted counts =
-        compact(t, (tide_compaction){.task_id = "a", .keep = -1, .keep_tagged = true});
+        (void)append_new(t, (tide_checkpoint_new){TIDE_CHECKPOINT_NEW_INIT, .task_id = "a",
+                                                  .type = types[i], .snapshot = tide_view_of("{}"),
+                                                  .tags = tags, .tag_count = i == 1});
+    assert_int_equal(0, compact(t, (tide_compaction){TIDE_COMPACTION_INIT, .keep = 0}).removed);
+    const tide_compacted counts = compact(t, (tide_compaction){TIDE_COMPACTION_INIT, .task_id = "a",
+                                                               .keep = -1, .keep_tagged = true});
     assert_int_equal(3, counts.removed);
     assert_int_equal(3, counts.kept);
     assert_int_equal(2, counts.kept_for_resume);
     const int64_t want[] = {2, 4, 6};
     assert_left(t, want, 3);
-    assert_int_equal(1, compact(t, (tide_compaction){.keep = -1}).removed);
+    assert_int_equal(1, compact(t, (tide_compaction){TIDE_COMPACTION_INIT, .keep = -1}).removed);
     make_task(t, "empty");
-    assert_int_equal(2, compact(t, (tide_compaction){.keep = -1}).kept);
+    assert_int_equal(2, compact(t, (tide_compaction){TIDE_COMPACTION_INIT, .keep = -1}).kept);
     assert_sound(t->store);
 }
 
@@ -105,11 +107,11 @@ static void the_newest_of_each_type_of_a_live_item_stays(void **state)
         {"error_boundary", NULL},   /* 7: the newest */
     };
     for (size_t i = 0; i < sizeof rows / sizeof rows[0]; i++)
-        (void)append_new(t, (tide_checkpoint_new){.task_id = "a",
-                                                  .work_item_id = rows[i].item,
-                                                  .type = rows[i].type,
-                                                  .snapshot = tide_view_of("{}")});
-    (void)compact(t, (tide_compaction){.keep = 1});
+        (void)append_new(t,
+                         (tide_checkpoint_new){TIDE_CHECKPOINT_NEW_INIT, .task_id = "a",
+                                               .work_item_id = rows[i].item, .type = rows[i].type,
+                                               .snapshot = tide_view_of("{}")});
+    (void)compact(t, (tide_compaction){TIDE_COMPACTION_INIT, .keep = 1});
     const int64_t want[] = {2, 4, 5, 6, 7};
     assert_left(t, want, 5);
     assert_status(TIDE_E_CONFLICT, tide_journal_delete(t->store, "2", false, &t->err));
@@ -129,14 +131,16 @@ static tide_status take_iteration(void *arg, const tide_checkpoint *newest_end,
 
 static int64_t next_iteration_of(store_test *t, const char *task_id)
 {
-    const tide_task_resume_fns fns = {.iteration = take_iteration};
+    const tide_task_resume_fns fns = {TIDE_TASK_RESUME_FNS_INIT, .iteration = take_iteration};
     int64_t next = -1;
-    int64_t token = 0;
-    int64_t expires_at_us = 0;
-    assert_ok_err(tide_task_resume(t->store, task_id, "me", 60 * SECOND_US, &token, &expires_at_us,
-                                   &fns, &next, &t->err),
+    tide_task_lease lease = {0};
+    assert_ok_err(tide_task_resume(t->store,
+                                   &(tide_task_resume_request){TIDE_TASK_RESUME_REQUEST_INIT,
+                                                               .task_id = task_id, .holder = "me",
+                                                               .lease_us = 60 * SECOND_US},
+                                   &fns, &next, &lease, &t->err),
                   &t->err);
-    assert_ok_err(tide_task_release(t->store, task_id, token, &t->err), &t->err);
+    assert_ok_err(tide_task_release(t->store, task_id, lease.token, &t->err), &t->err);
     return next;
 }
 
@@ -152,7 +156,7 @@ static void the_next_iteration_is_unknown_once_ends_were_removed(void **state)
     (void)append_json(t, "f", "iteration_end", "{\"x\":1}");
     assert_int_equal(6, next_iteration_of(t, "a"));
     assert_int_equal(7, next_iteration_of(t, "f"));
-    (void)compact(t, (tide_compaction){.task_id = "a", .keep = 1});
+    (void)compact(t, (tide_compaction){TIDE_COMPACTION_INIT, .task_id = "a", .keep = 1});
     assert_int_equal(0, next_iteration_of(t, "a"));
     assert_int_equal(0, next_iteration_of(t, "f")); /* it shares what was removed */
     (void)append_json(t, "a", "iteration_end", "{\"iteration\":8}");
@@ -165,7 +169,7 @@ static void the_next_iteration_is_unknown_once_ends_were_removed(void **state)
         (void)append_json(t, "b", "iteration_end", "{}");
     assert_ok_err(tide_journal_fork(t->store, point.checkpoint_id, "g", NULL, fork, &t->err),
                   &t->err);
-    (void)compact(t, (tide_compaction){.task_id = "b", .keep = 1});
+    (void)compact(t, (tide_compaction){TIDE_COMPACTION_INIT, .task_id = "b", .keep = 1});
     assert_int_equal(0, next_iteration_of(t, "b"));
     assert_int_equal(2, next_iteration_of(t, "g"));
 }
@@ -195,14 +199,14 @@ static void old_events_go_with_compaction(void **state)
     virtual_env_advance(&t->clock, TIDE_JOURNAL_EVENTS_KEEP_US / 2);
     restore_times(t, 2);
     virtual_env_advance(&t->clock, TIDE_JOURNAL_EVENTS_KEEP_US / 2 + SECOND_US);
-    (void)compact(t, (tide_compaction){.is_dry_run = true});
+    (void)compact(t, (tide_compaction){TIDE_COMPACTION_INIT, .is_dry_run = true});
     assert_int_equal(7, ASK(t->store, "SELECT count(*) FROM journal_events"));
-    (void)compact(t, (tide_compaction){.keep = 0});
+    (void)compact(t, (tide_compaction){TIDE_COMPACTION_INIT, .keep = 0});
     assert_int_equal(2, ASK(t->store, "SELECT count(*) FROM journal_events"));
     assert_int_equal(6, ASK(t->store, "SELECT min(event_id) FROM journal_events"));
     virtual_env_advance(&t->clock, 2 * TIDE_JOURNAL_EVENTS_KEEP_US);
-    (void)compact(t, (tide_compaction){.keep = 0});
-    (void)compact(t, (tide_compaction){.keep = 0});
+    (void)compact(t, (tide_compaction){TIDE_COMPACTION_INIT, .keep = 0});
+    (void)compact(t, (tide_compaction){TIDE_COMPACTION_INIT, .keep = 0});
     assert_int_equal(7, ASK(t->store, "SELECT min(event_id) FROM journal_events"));
     restore_times(t, 1);
     assert_int_equal(8, ASK(t->store, "SELECT max(event_id) FROM journal_events"));
@@ -231,7 +235,7 @@ static void old_events_go_in_steps(void **state)
               "UPDATE sequences SET last = 2501 WHERE name = 'journal/events'");
     virtual_env_advance(&t->clock, TIDE_JOURNAL_EVENTS_KEEP_US + SECOND_US);
     restore_times(t, 1);
-    (void)compact(t, (tide_compaction){.keep = 0});
+    (void)compact(t, (tide_compaction){TIDE_COMPACTION_INIT, .keep = 0});
     assert_int_equal(1, ASK(t->store, "SELECT count(*) FROM journal_events"));
 }
 

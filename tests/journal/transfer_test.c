@@ -53,14 +53,12 @@ static void fill(store_test *t)
     const char *const tags[] = {"x", "y\"z"};
     for (int i = 1; i <= 6; i++) {
         virtual_env_advance(&t->clock, SECOND_US);
-        (void)append_new(t,
-                         (tide_checkpoint_new){.task_id = i % 2 ? "a" : "b",
-                                               .type = i == 3 ? "milestone" : "tool_executed",
-                                               .snapshot = tide_view_of("{\"t\":\"\\u00e9\\n\"}"),
-                                               .message = "line\nand \"quotes\" \\ ünïcode",
-                                               .metadata = "{\"k\": [1]}",
-                                               .tags = tags,
-                                               .tag_count = i % 3});
+        (void)append_new(
+            t, (tide_checkpoint_new){TIDE_CHECKPOINT_NEW_INIT, .task_id = i % 2 ? "a" : "b",
+                                     .type = i == 3 ? "milestone" : "tool_executed",
+                                     .snapshot = tide_view_of("{\"t\":\"\\u00e9\\n\"}"),
+                                     .message = "line\nand \"quotes\" \\ ünïcode",
+                                     .metadata = "{\"k\": [1]}", .tags = tags, .tag_count = i % 3});
     }
     TIDE_CLEANUP(tide_freep) char *large = make_state(3, 60000);
     (void)append_json(t, "a", "manual_checkpoint", large);
@@ -93,8 +91,8 @@ static void test_77_export_and_import_preserve_global_sequences(void **state)
     assert_int_equal(5, list->rows[4].origin_global);
     assert_int_equal(3, list->rows[4].origin_number);
     /* The counters go on behind. */
-    const tide_checkpoint_new next = {
-        .task_id = "a", .type = "milestone", .snapshot = tide_view_of("{}")};
+    const tide_checkpoint_new next = {TIDE_CHECKPOINT_NEW_INIT, .task_id = "a", .type = "milestone",
+                                      .snapshot = tide_view_of("{}")};
     tide_checkpoint_numbers numbers;
     assert_ok_err(tide_journal_append(other, &next, &numbers, &t->err), &t->err);
     assert_int_equal(8, numbers.global_sequence);
@@ -141,7 +139,7 @@ static void an_import_into_a_store_further_ahead_is_renumbered(void **state)
     tide_store *other = open_empty(t);
     run_sql(other, "INSERT INTO tasks (task_id) VALUES ('b'), ('z')");
     for (int i = 0; i < 10; i++) {
-        const tide_checkpoint_new row = {.task_id = i < 3 ? "b" : "z",
+        const tide_checkpoint_new row = {TIDE_CHECKPOINT_NEW_INIT, .task_id = i < 3 ? "b" : "z",
                                          .type = "manual_checkpoint",
                                          .snapshot = tide_view_of("{}")};
         assert_ok(tide_journal_append(other, &row, NULL, &t->err));
@@ -150,7 +148,8 @@ static void an_import_into_a_store_further_ahead_is_renumbered(void **state)
     assert_int_equal(7, counts.checkpoints);
     assert_int_equal(7, counts.renumbered);
     assert_int_equal(17, head_of(other));
-    const seen_list *list = list_of(other, (tide_journal_filter){.first_global = 11});
+    const seen_list *list =
+        list_of(other, (tide_journal_filter){TIDE_JOURNAL_FILTER_INIT, .first_global = 11});
     assert_int_equal(7, list->count);
     for (int i = 0; i < 7; i++) {
         assert_int_equal(11 + i, list->rows[i].global_sequence);
@@ -185,8 +184,8 @@ static void the_counter_rises_to_the_exported_counter(void **state)
     (void)import_ok(other, &file);
     assert_int_equal(10, head_of(other));
     assert_sound(other);
-    const tide_checkpoint_new row = {
-        .task_id = "b", .type = "manual_checkpoint", .snapshot = tide_view_of("{}")};
+    const tide_checkpoint_new row = {TIDE_CHECKPOINT_NEW_INIT, .task_id = "b",
+                                     .type = "manual_checkpoint", .snapshot = tide_view_of("{}")};
     tide_checkpoint_numbers numbers;
     assert_ok(tide_journal_append(other, &row, &numbers, &t->err));
     assert_int_equal(11, numbers.global_sequence);
@@ -194,8 +193,8 @@ static void the_counter_rises_to_the_exported_counter(void **state)
     /* Into a store in between: renumbered, and still up to the exported counter. */
     tide_store *third = open_empty(t);
     run_sql(third, "INSERT INTO tasks (task_id) VALUES ('z')");
-    const tide_checkpoint_new z = {
-        .task_id = "z", .type = "manual_checkpoint", .snapshot = tide_view_of("{}")};
+    const tide_checkpoint_new z = {TIDE_CHECKPOINT_NEW_INIT, .task_id = "z",
+                                   .type = "manual_checkpoint", .snapshot = tide_view_of("{}")};
     assert_ok(tide_journal_append(third, &z, NULL, &t->err));
     (void)import_ok(third, &file);
     assert_int_equal(10, head_of(third));
@@ -219,10 +218,8 @@ static void an_id_with_other_content_changes_nothing(void **state)
 {
     store_test *t = *state;
     make_task(t, "a");
-    tide_checkpoint_new row = {.checkpoint_id = "same",
-                               .task_id = "a",
-                               .type = "manual_checkpoint",
-                               .snapshot = tide_view_of("{\"v\":1}")};
+    tide_checkpoint_new row = {TIDE_CHECKPOINT_NEW_INIT, .checkpoint_id = "same", .task_id = "a",
+                               .type = "manual_checkpoint", .snapshot = tide_view_of("{\"v\":1}")};
     (void)append_n(t, "a", 0);
     (void)append_new(t, row);
     TIDE_CLEANUP(memory_done) memory_file file = {0};
@@ -288,15 +285,17 @@ static void a_fork_travels_with_what_it_shares(void **state)
     tide_store *other = open_empty(t);
     run_sql(other, "INSERT INTO tasks (task_id) VALUES ('a')");
     for (int i = 0; i < 2; i++) { /* a has rows here: all of it is renumbered */
-        const tide_checkpoint_new row = {
-            .task_id = "a", .type = "manual_checkpoint", .snapshot = tide_view_of("{}")};
+        const tide_checkpoint_new row = {TIDE_CHECKPOINT_NEW_INIT, .task_id = "a",
+                                         .type = "manual_checkpoint",
+                                         .snapshot = tide_view_of("{}")};
         assert_ok(tide_journal_append(other, &row, NULL, &t->err));
     }
     const tide_journal_transfer counts = import_ok(other, &file);
     assert_int_equal(3, counts.tasks);
     assert_int_equal(6, counts.checkpoints); /* a: 1 to 3, f1: both, f2: one */
     const seen_list *list =
-        list_of(other, (tide_journal_filter){.task_id = "f2", .with_snapshot = true});
+        list_of(other, (tide_journal_filter){TIDE_JOURNAL_FILTER_INIT, .task_id = "f2",
+                                             .with_snapshot = true});
     const char *const want[] = {"{}",        "{}",         "{\"n\":1}",  "{\"n\":2}",
                                 "{\"n\":3}", "{\"n\":10}", "{\"n\":11}", "{\"n\":20}"};
     assert_int_equal(8, list->count);
@@ -312,11 +311,16 @@ static void a_fork_travels_with_what_it_shares(void **state)
     tide_store *third = open_empty(t);
     (void)import_ok(third, &all);
     assert_same_picture(t->store, third);
-    assert_int_equal(6, list_of(third, (tide_journal_filter){.task_id = "f2"})->count);
+    assert_int_equal(
+        6, list_of(third, (tide_journal_filter){TIDE_JOURNAL_FILTER_INIT, .task_id = "f2"})->count);
     assert_sound(third);
     tide_journal_transfer none;
-    assert_status(TIDE_E_NOT_FOUND, tide_journal_export(t->store, "nobody", memory_write, &all,
-                                                        NULL, &none, &t->err));
+    assert_status(TIDE_E_NOT_FOUND,
+                  tide_journal_export(t->store,
+                                      &(tide_journal_export_request){
+                                          TIDE_JOURNAL_EXPORT_REQUEST_INIT, .task_id = "nobody",
+                                          .write = memory_write, .arg = &all},
+                                      &none, &t->err));
 }
 
 /* A snapshot of several megabytes is written in parts. */
@@ -332,10 +336,9 @@ static void large_snapshots_travel_in_parts(void **state)
     text[100] = '\n';
     text[101] = '"';
     text[len] = '\0';
-    (void)append_new(t, (tide_checkpoint_new){.task_id = "a",
+    (void)append_new(t, (tide_checkpoint_new){TIDE_CHECKPOINT_NEW_INIT, .task_id = "a",
                                               .type = "manual_checkpoint",
-                                              .snapshot = tide_view_of(text),
-                                              .is_text = true});
+                                              .snapshot = tide_view_of(text), .is_text = true});
     TIDE_CLEANUP(memory_done) memory_file file = {0};
     export_to(t->store, NULL, &file);
     file.piece = 4093;
@@ -627,8 +630,11 @@ static void an_import_that_breaks_off_leaves_nothing(void **state)
     assert_int_equal(7, import_ok(other, &file).checkpoints);
     assert_sound(other);
     TIDE_CLEANUP(memory_done) memory_file full = {.fail_at = 2000};
-    assert_status(TIDE_E_FULL,
-                  tide_journal_export(t->store, NULL, memory_write, &full, NULL, &counts, &t->err));
+    assert_status(TIDE_E_FULL, tide_journal_export(t->store,
+                                                   &(tide_journal_export_request){
+                                                       TIDE_JOURNAL_EXPORT_REQUEST_INIT,
+                                                       .write = memory_write, .arg = &full},
+                                                   &counts, &t->err));
 }
 
 /* What a process that was killed has staged is removed by a later import, not by one that runs beside it. */

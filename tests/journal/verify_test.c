@@ -27,19 +27,21 @@ static void a_fork_shares_history_and_goes_its_own_way(void **state)
     assert_int_equal(6, append_n(t, "a", 6).sequence_number);
     assert_int_equal(5, append_n(t, "f", 50).sequence_number);
     const seen_list *list =
-        list_of(t->store, (tide_journal_filter){.task_id = "f", .with_snapshot = true});
+        list_of(t->store, (tide_journal_filter){TIDE_JOURNAL_FILTER_INIT, .task_id = "f",
+                                                .with_snapshot = true});
     const char *const want[] = {"{\"n\":1}", "{\"n\":2}", "{\"n\":3}", "{\"n\":40}", "{\"n\":50}"};
     assert_int_equal(5, list->count);
     for (int i = 0; i < 5; i++)
         assert_string_equal(want[i], list->rows[i].snapshot);
-    list = list_of(t->store, (tide_journal_filter){.task_id = "f",
-                                                   .order = TIDE_JOURNAL_NEWEST_FIRST,
-                                                   .limit = 4,
+    list = list_of(t->store, (tide_journal_filter){TIDE_JOURNAL_FILTER_INIT, .task_id = "f",
+                                                   .order = TIDE_JOURNAL_NEWEST_FIRST, .limit = 4,
                                                    .with_snapshot = true});
     assert_int_equal(4, list->count);
     for (int i = 0; i < 4; i++)
         assert_string_equal(want[4 - i], list->rows[i].snapshot);
-    assert_int_equal(6, list_of(t->store, (tide_journal_filter){.task_id = "a"})->count);
+    assert_int_equal(
+        6,
+        list_of(t->store, (tide_journal_filter){TIDE_JOURNAL_FILTER_INIT, .task_id = "a"})->count);
     assert_int_equal(0, ASK(t->store, "SELECT count(*) FROM tasks WHERE task_id = 'f' AND title <> "
                                       "'task a'"));
     assert_sound(t->store);
@@ -68,7 +70,8 @@ static void forks_of_forks_see_the_whole_line(void **state)
         fork_at(t, number, id);
         (void)append_n(t, id, i);
     }
-    const seen_list *list = list_of(t->store, (tide_journal_filter){.task_id = "t5"});
+    const seen_list *list =
+        list_of(t->store, (tide_journal_filter){TIDE_JOURNAL_FILTER_INIT, .task_id = "t5"});
     assert_int_equal(6, list->count);
     for (int i = 0; i < 6; i++) {
         assert_int_equal(i + 1, list->rows[i].global_sequence);
@@ -91,8 +94,9 @@ static void a_line_of_forks_has_an_end(void **state)
         fork_at(t, number, id);
         (void)append_n(t, id, i);
     }
-    assert_int_equal(TIDE_JOURNAL_DEPTH_MAX + 1,
-                     list_of(t->store, (tide_journal_filter){.task_id = id})->count);
+    assert_int_equal(
+        TIDE_JOURNAL_DEPTH_MAX + 1,
+        list_of(t->store, (tide_journal_filter){TIDE_JOURNAL_FILTER_INIT, .task_id = id})->count);
     char number[16];
     (void)snprintf(number, sizeof number, "%d", TIDE_JOURNAL_DEPTH_MAX + 1);
     char made[TIDE_JOURNAL_ID_MAX + 1];
@@ -121,14 +125,14 @@ static void compaction_keeps_what_a_fork_needs(void **state)
     fork_at(t, "5", "f");
     (void)append_n(t, "f", 1);
     tide_compacted counts;
-    const tide_compaction policy = {.keep = 1};
+    const tide_compaction policy = {TIDE_COMPACTION_INIT, .keep = 1};
     assert_ok_err(tide_journal_compact(t->store, &policy, &counts, &t->err), &t->err);
     const int64_t want[] = {2, 3, 5, 6, 7, 9, 10};
     const seen_list *list = list_all(t->store);
     assert_int_equal(7, list->count); /* 6 is the newest tool_executed of a */
     for (int i = 0; i < 7; i++)
         assert_int_equal(want[i], list->rows[i].global_sequence);
-    list = list_of(t->store, (tide_journal_filter){.task_id = "f"});
+    list = list_of(t->store, (tide_journal_filter){TIDE_JOURNAL_FILTER_INIT, .task_id = "f"});
     assert_int_equal(4, list->count);
     assert_sound(t->store);
     assert_status(TIDE_E_CONFLICT, tide_journal_delete(t->store, "5", true, &t->err));
@@ -268,11 +272,9 @@ static void verify_finds_every_kind_of_damage(void **state)
     TIDE_CLEANUP(tide_freep) char *large = make_state(1, 40000);
     (void)append_n(t, "a", 1);
     (void)append_n(t, "a", 2);
-    (void)append_new(t, (tide_checkpoint_new){.task_id = "a",
-                                              .type = "manual_checkpoint",
-                                              .snapshot = tide_view_of("{}"),
-                                              .tags = tags,
-                                              .tag_count = 1});
+    (void)append_new(t, (tide_checkpoint_new){
+                            TIDE_CHECKPOINT_NEW_INIT, .task_id = "a", .type = "manual_checkpoint",
+                            .snapshot = tide_view_of("{}"), .tags = tags, .tag_count = 1});
     (void)append_json(t, "a", "manual_checkpoint", large);
     (void)append_n(t, "a", 5);
     assert_sound(t->store);
@@ -439,17 +441,20 @@ static void damaged_content_is_not_handed_out(void **state)
     run_sql(t->store, "UPDATE checkpoints SET snapshot_data = '{}' WHERE global_sequence = 2");
     static seen_list list;
     list.count = 0;
-    const tide_journal_filter filter = {.with_snapshot = true};
+    const tide_journal_filter filter = {TIDE_JOURNAL_FILTER_INIT, .with_snapshot = true};
     assert_status(TIDE_E_DAMAGED, tide_journal_list(t->store, &filter, see, &list, &t->err));
     assert_int_equal(1, list.count);
     assert_contains(t->err.text, "checkpoint 2");
     assert_status(TIDE_E_DAMAGED, tide_journal_find(t->store, "2", true, see, &list, &t->err));
     assert_status(TIDE_E_DAMAGED, tide_journal_restore(t->store, "2", see, &list, &t->err));
-    assert_int_equal(2, list_of(t->store, (tide_journal_filter){0})->count);
+    assert_int_equal(2, list_of(t->store, (tide_journal_filter){TIDE_JOURNAL_FILTER_INIT})->count);
     TIDE_CLEANUP(memory_done) memory_file file = {0};
     tide_journal_transfer counts;
-    assert_status(TIDE_E_DAMAGED,
-                  tide_journal_export(t->store, NULL, memory_write, &file, NULL, &counts, &t->err));
+    assert_status(TIDE_E_DAMAGED, tide_journal_export(t->store,
+                                                      &(tide_journal_export_request){
+                                                          TIDE_JOURNAL_EXPORT_REQUEST_INIT,
+                                                          .write = memory_write, .arg = &file},
+                                                      &counts, &t->err));
     assert_status(TIDE_E_NOT_FOUND,
                   tide_journal_verify(t->store, "nobody", NULL, NULL, NULL, &t->err));
 }
@@ -461,7 +466,8 @@ static void the_checksum_does_not_depend_on_the_order_of_tags(void **state)
     make_task(t, "a");
     const char *const tags[] = {"x", "y", "z"};
     const char *const turned[] = {"z", "x", "y", "x"};
-    tide_checkpoint_new row = {.checkpoint_id = "c",
+    tide_checkpoint_new row = {TIDE_CHECKPOINT_NEW_INIT,
+                               .checkpoint_id = "c",
                                .task_id = "a",
                                .type = "manual_checkpoint",
                                .snapshot = tide_view_of("{}"),

@@ -7,7 +7,7 @@ int main(int argc, char **argv)
     tide_error err = {0};
     tide_store *store = NULL;
     sqlite3 *db = NULL;
-    const tide_store_options options = {.state_dir = ""};
+    const tide_store_options options = {TIDE_STORE_OPTIONS_INIT, .state_dir = ""};
     if (argc != 3 || strcmp(sqlite3_libversion(), argv[2]) != 0) {
         (void)fprintf(stderr, "SQLite is %s\n", sqlite3_libversion());
         return 2;

@@ -11,8 +11,9 @@ tide_status check(tide_store *store, sqlite3 *db, const char *dir, tide_error *e
     tide_replica_state state;
     (void)store;
     (void)snprintf(path, sizeof path, "%s/app.db", dir);
-    tide_replica_options options = {.size = sizeof options, .path = path, .state_dir = dir};
-    const tide_replica_options unsized = {.path = path};
+    tide_replica_options options = {TIDE_REPLICA_OPTIONS_INIT, .path = path, .state_dir = dir};
+    tide_replica_options unsized = options;
+    unsized.size = 0;
     WANT(tide_replica_open(&replica, &unsized, NULL) == TIDE_E_INVALID);
     DO(tide_replica_open(&replica, &options, err));
     DO(tide_replica_status(replica, &state, err));

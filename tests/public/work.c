@@ -6,8 +6,9 @@ tide_status check(tide_store *store, sqlite3 *db, const char *dir, tide_error *e
 {
     char task_id[TIDE_WORK_ID_MAX + 1];
     tide_work_added added;
-    const tide_task_new task = {.task_id = "t", .title = "a task"};
-    const tide_work_spec item = {.task_id = "t", .work_type = "page", .max_retries = -1};
+    const tide_task_new task = {TIDE_TASK_NEW_INIT, .task_id = "t", .title = "a task"};
+    const tide_work_spec item = {TIDE_WORK_SPEC_INIT, .task_id = "t", .work_type = "page",
+                                 .max_retries = -1};
     (void)db;
     (void)dir;
     DO(tide_task_create(store, &task, task_id, err));

@@ -162,7 +162,7 @@ static tide_status count_item(void *arg, const tide_work_item *item, tide_error 
 static int count_items(store_test *t)
 {
     int count = 0;
-    const tide_work_filter filter = {.limit = 1000};
+    const tide_work_filter filter = {TIDE_WORK_FILTER_INIT, .limit = 1000};
     assert_ok_err(tide_work_list(t->store, &filter, count_item, &count, &t->err), &t->err);
     return count;
 }
@@ -174,11 +174,9 @@ static void a_schedule_fires_each_time(void **state)
     make_task(t, "t");
     sim_open(&s, t, &defaults);
     sim_run(&s, 10 * SECOND_US + 300000);
-    const tide_schedule_new every = {.name = "often",
-                                     .task_id = "t",
-                                     .work_type = "job",
-                                     .every_us = 2 * SECOND_US,
-                                     .max_retries = -1};
+    const tide_schedule_new every = {
+        TIDE_SCHEDULE_NEW_INIT, .name = "often",           .task_id = "t",
+        .work_type = "job",     .every_us = 2 * SECOND_US, .max_retries = -1};
     assert_ok_err(tide_schedule_add(t->store, &every, NULL, &t->err), &t->err);
     sim_run(&s, 21 * SECOND_US);
     assert_int_equal(10, count_items(t));
@@ -209,8 +207,8 @@ static void complete_key(store_test *t, const char *key, int64_t expiry_us)
     TIDE_CLEANUP(tide_idempotency_state_done) tide_idempotency_state begun = {0};
     char hash[TIDE_IDEMPOTENCY_HASH_SIZE];
     assert_ok(tide_idempotency_hash(hash, tide_view_of("{}"), &t->err));
-    const tide_idempotency_request request = {
-        .key = key, .request_hash = hash, .expiry_us = expiry_us};
+    const tide_idempotency_request request = {TIDE_IDEMPOTENCY_REQUEST_INIT, .key = key,
+                                              .request_hash = hash, .expiry_us = expiry_us};
     assert_ok_err(tide_idempotency_begin(t->store, &request, &begun, &t->err), &t->err);
     assert_ok_err(tide_idempotency_complete(t->store, key, begun.token, tide_view_of("1"), &t->err),
                   &t->err);
@@ -274,8 +272,9 @@ static void ended_items_are_deleted_after_the_time_of_the_option(void **state)
 static void add_checkpoints(store_test *t, int count)
 {
     for (int i = 0; i < count; i++) {
-        const tide_checkpoint_new checkpoint = {
-            .task_id = "t", .type = "iteration_end", .snapshot = tide_view_of("{\"iteration\":1}")};
+        const tide_checkpoint_new checkpoint = {TIDE_CHECKPOINT_NEW_INIT, .task_id = "t",
+                                                .type = "iteration_end",
+                                                .snapshot = tide_view_of("{\"iteration\":1}")};
         assert_ok_err(tide_journal_append(t->store, &checkpoint, NULL, &t->err), &t->err);
     }
 }

@@ -80,9 +80,9 @@ static void closing_waits_for_calls_under_way(void **state)
 static void a_pool_that_stays_empty_is_busy_and_not_for_ever(void **state)
 {
     store_test *t = *state;
-    tide_store *store = store_test_open_with(t, (tide_store_options){.env = tide_env_system(),
-                                                                     .connection_max = 1,
-                                                                     .wait_us = SECOND_US / 5});
+    tide_store *store = store_test_open_with(
+        t, (tide_store_options){TIDE_STORE_OPTIONS_INIT, .env = tide_env_system(),
+                                .connection_max = 1, .wait_us = SECOND_US / 5});
     slow_call c;
     pthread_t reader;
     start(&c, &reader, store);

@@ -25,7 +25,7 @@ typedef struct opener {
 static void *open_store(void *arg)
 {
     opener *o = arg;
-    tide_store_options options = {.env = tide_env_system(),
+    tide_store_options options = {TIDE_STORE_OPTIONS_INIT, .env = tide_env_system(),
                                   .wait_us = fair_to_wall_ms(10000) * 1000,
                                   .state_dir = o->t->dir.path};
     o->status = tide_store_open(&o->store, o->url, &options, &o->err);

@@ -52,8 +52,8 @@ static void put_fresh_copy(nomem_case *c)
 
 static tide_store_options make_options(nomem_case *c)
 {
-    return (tide_store_options){
-        .env = &c->clock.env, .state_dir = c->dir.path, .is_inline = c->is_inline};
+    return (tide_store_options){TIDE_STORE_OPTIONS_INIT, .env = &c->clock.env,
+                                .state_dir = c->dir.path, .is_inline = c->is_inline};
 }
 
 static void nomem_case_init(nomem_case *c, bool is_inline)

@@ -168,8 +168,9 @@ static tide_status work_too_long(tide_tx *tx, void *arg, tide_error *err)
 static void a_closure_that_works_too_long_is_stopped(void **state)
 {
     store_test *t = *state;
-    tide_store *store = store_test_open_with(
-        t, (tide_store_options){.env = tide_env_system(), .closure_us = SECOND_US / 10});
+    tide_store *store = store_test_open_with(t, (tide_store_options){TIDE_STORE_OPTIONS_INIT,
+                                                                     .env = tide_env_system(),
+                                                                     .closure_us = SECOND_US / 10});
     assert_status(TIDE_E_TIMEOUT, tide_store_write(store, work_too_long, NULL, &t->err));
     assert_status(TIDE_E_TIMEOUT, tide_store_read(store, work_too_long, NULL, &t->err));
     assert_int_equal(0, ids_in(t->store));

@@ -11,8 +11,8 @@
 
 tide_store_options store_test_options(store_test *t)
 {
-    return (tide_store_options){
-        .env = &t->clock.env, .is_env_clock = true, .state_dir = t->dir.path};
+    return (tide_store_options){TIDE_STORE_OPTIONS_INIT, .env = &t->clock.env, .is_env_clock = true,
+                                .state_dir = t->dir.path};
 }
 
 tide_store *store_test_open_with(store_test *t, tide_store_options options)
@@ -41,7 +41,8 @@ tide_store *store_test_open_real(store_test *t)
     /* As long as the default, on a machine that is as busy as this one. */
     const int64_t wait_us = fair_to_wall_ms(10000) * 1000;
     return store_test_open_with(t,
-                                (tide_store_options){.env = tide_env_system(), .wait_us = wait_us});
+                                (tide_store_options){TIDE_STORE_OPTIONS_INIT,
+                                                     .env = tide_env_system(), .wait_us = wait_us});
 }
 
 void store_test_close(store_test *t, tide_store **store)

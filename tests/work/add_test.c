@@ -9,8 +9,8 @@
 
 static tide_work_spec item_of(const char *id)
 {
-    return (tide_work_spec){
-        .work_item_id = id, .task_id = "t", .work_type = "job", .max_retries = -1};
+    return (tide_work_spec){TIDE_WORK_SPEC_INIT, .work_item_id = id, .task_id = "t",
+                            .work_type = "job", .max_retries = -1};
 }
 
 static void items_get_ids_and_defaults(void **state)
@@ -167,27 +167,39 @@ static void bad_items_are_refused(void **state)
         tide_work_spec item;
         const char *words;
     } bad[] = {
-        {{.task_id = "", .work_type = "job"}, "task's id"},
-        {{.task_id = "t", .work_type = ""}, "work type"},
-        {{.task_id = "t", .work_type = NULL}, "work type"},
-        {{.task_id = "t", .work_type = "a\tb"}, "control characters"},
-        {{.task_id = "t", .work_type = "\xff"}, "UTF-8"},
-        {{.task_id = "t", .work_type = "job", .work_item_id = ""}, "1 to 128 bytes"},
-        {{.task_id = "t", .work_type = "job", .work_item_id = long_id}, "129"},
-        {{.task_id = "t", .work_type = "job", .input = "{"}, "input is not JSON"},
-        {{.task_id = "t", .work_type = "job", .input = ""}, "input is not JSON"},
-        {{.task_id = "t", .work_type = "job", .input = "\"\xff\""}, "input is not JSON"},
-        {{.task_id = "t", .work_type = "job", .priority = 1000001}, "priority"},
-        {{.task_id = "t", .work_type = "job", .priority = -1000001}, "priority"},
-        {{.task_id = "t", .work_type = "job", .max_retries = 1000001}, "max_retries"},
-        {{.task_id = "t", .work_type = "job", .run_after_us = -1}, "run_after"},
-        {{.task_id = "t", .work_type = "job", .run_after_us = INT64_MAX}, "run_after"},
-        {{.task_id = "t", .work_type = "job", .delay_us = -1}, "delay"},
-        {{.task_id = "t", .work_type = "job", .delay_us = 1, .run_after_us = 1}, "not both"},
-        {{.task_id = "t", .work_type = "job", .timeout_us = 1}, "timeout"},
-        {{.task_id = "t", .work_type = "job", .timeout_us = -5}, "timeout"},
-        {{.task_id = "t", .work_type = "job", .unique_key = ""}, "unique key"},
-        {{.task_id = "t", .work_type = "job", .depends_on_count = -1}, "dependencies"},
+        {{TIDE_WORK_SPEC_INIT, .task_id = "", .work_type = "job"}, "task's id"},
+        {{TIDE_WORK_SPEC_INIT, .task_id = "t", .work_type = ""}, "work type"},
+        {{TIDE_WORK_SPEC_INIT, .task_id = "t", .work_type = NULL}, "work type"},
+        {{TIDE_WORK_SPEC_INIT, .task_id = "t", .work_type = "a\tb"}, "control characters"},
+        {{TIDE_WORK_SPEC_INIT, .task_id = "t", .work_type = "\xff"}, "UTF-8"},
+        {{TIDE_WORK_SPEC_INIT, .task_id = "t", .work_type = "job", .work_item_id = ""},
+         "1 to 128 bytes"},
+        {{TIDE_WORK_SPEC_INIT, .task_id = "t", .work_type = "job", .work_item_id = long_id}, "129"},
+        {{TIDE_WORK_SPEC_INIT, .task_id = "t", .work_type = "job", .input = "{"},
+         "input is not JSON"},
+        {{TIDE_WORK_SPEC_INIT, .task_id = "t", .work_type = "job", .input = ""},
+         "input is not JSON"},
+        {{TIDE_WORK_SPEC_INIT, .task_id = "t", .work_type = "job", .input = "\"\xff\""},
+         "input is not JSON"},
+        {{TIDE_WORK_SPEC_INIT, .task_id = "t", .work_type = "job", .priority = 1000001},
+         "priority"},
+        {{TIDE_WORK_SPEC_INIT, .task_id = "t", .work_type = "job", .priority = -1000001},
+         "priority"},
+        {{TIDE_WORK_SPEC_INIT, .task_id = "t", .work_type = "job", .max_retries = 1000001},
+         "max_retries"},
+        {{TIDE_WORK_SPEC_INIT, .task_id = "t", .work_type = "job", .run_after_us = -1},
+         "run_after"},
+        {{TIDE_WORK_SPEC_INIT, .task_id = "t", .work_type = "job", .run_after_us = INT64_MAX},
+         "run_after"},
+        {{TIDE_WORK_SPEC_INIT, .task_id = "t", .work_type = "job", .delay_us = -1}, "delay"},
+        {{TIDE_WORK_SPEC_INIT, .task_id = "t", .work_type = "job", .delay_us = 1,
+          .run_after_us = 1},
+         "not both"},
+        {{TIDE_WORK_SPEC_INIT, .task_id = "t", .work_type = "job", .timeout_us = 1}, "timeout"},
+        {{TIDE_WORK_SPEC_INIT, .task_id = "t", .work_type = "job", .timeout_us = -5}, "timeout"},
+        {{TIDE_WORK_SPEC_INIT, .task_id = "t", .work_type = "job", .unique_key = ""}, "unique key"},
+        {{TIDE_WORK_SPEC_INIT, .task_id = "t", .work_type = "job", .depends_on_count = -1},
+         "dependencies"},
     };
     tide_work_added added;
     for (size_t i = 0; i < sizeof bad / sizeof bad[0]; i++) {
@@ -196,7 +208,8 @@ static void bad_items_are_refused(void **state)
     }
     assert_status(TIDE_E_INVALID, try_add(t, &bad[0].item, 0, &added));
     assert_status(TIDE_E_INVALID, try_add(t, &bad[0].item, TIDE_WORK_BATCH_MAX + 1, &added));
-    assert_string_equal("", claim_ids(t->store, (tide_work_claim_request){.limit = 9}));
+    assert_string_equal("", claim_ids(t->store, (tide_work_claim_request){
+                                                    TIDE_WORK_CLAIM_REQUEST_INIT, .limit = 9}));
 }
 
 /* Inputs up to the limit go in and come back as they were; larger ones are refused. */
@@ -219,7 +232,7 @@ static void a_large_input_comes_back_whole(void **state)
     input[TIDE_WORK_DATA_MAX - 1] = '"';
     input[TIDE_WORK_DATA_MAX] = '\0';
     assert_ok_err(try_add(t, &item, 1, &added), &t->err);
-    const tide_work_claim_request request = {.worker = "w"};
+    const tide_work_claim_request request = {TIDE_WORK_CLAIM_REQUEST_INIT, .worker = "w"};
     tide_work_claims claims;
     assert_ok_err(tide_work_claim(t->store, &request, &claims, &t->err), &t->err);
     assert_int_equal(0, strcmp(input, claims.items[0].input));
@@ -237,7 +250,8 @@ static void a_thousand_items_go_in_at_once(void **state)
         items[i] = item_of(NULL);
     assert_ok_err(try_add(t, items, TIDE_WORK_BATCH_MAX, added), &t->err);
     tide_work_claims claims;
-    const tide_work_claim_request request = {.worker = "w", .limit = TIDE_WORK_BATCH_MAX};
+    const tide_work_claim_request request = {TIDE_WORK_CLAIM_REQUEST_INIT, .worker = "w",
+                                             .limit = TIDE_WORK_BATCH_MAX};
     assert_ok_err(tide_work_claim(t->store, &request, &claims, &t->err), &t->err);
     assert_int_equal(TIDE_WORK_BATCH_MAX, claims.count);
     for (int i = 0; i < claims.count; i++)
@@ -260,7 +274,7 @@ static void adding_wakes_those_who_watch_the_type(void **state)
         tide_work_topic(topic, types[i]);
         assert_true(strlen(topic) <= TIDE_TOPIC_MAX);
         assert_ok_err(tide_watch_open(&watch, t->store, topic, &t->err), &t->err);
-        add_new(t, (tide_work_spec){.work_type = types[i]});
+        add_new(t, (tide_work_spec){TIDE_WORK_SPEC_INIT, .work_type = types[i]});
         assert_ok(tide_watch_wait(watch, 10 * SECOND_US, &t->err));
         tide_watch_close(watch);
     }

@@ -5,18 +5,19 @@
 #include <string.h>
 
 static const char *const job[] = {"job"};
-static const tide_work_claim_request all_jobs = {.types = job, .type_count = 1, .limit = 100};
+static const tide_work_claim_request all_jobs = {TIDE_WORK_CLAIM_REQUEST_INIT, .types = job,
+                                                 .type_count = 1, .limit = 100};
 
 /* Items younger than ten minutes: strictly by priority, then by age. */
 static void higher_priority_comes_first_then_the_older_one(void **state)
 {
     store_test *t = *state;
     make_task(t, "t");
-    add_new(t, (tide_work_spec){.work_item_id = "low", .priority = -1});
-    add_new(t, (tide_work_spec){.work_item_id = "old"});
+    add_new(t, (tide_work_spec){TIDE_WORK_SPEC_INIT, .work_item_id = "low", .priority = -1});
+    add_new(t, (tide_work_spec){TIDE_WORK_SPEC_INIT, .work_item_id = "old"});
     virtual_env_advance(&t->clock, SECOND_US);
-    add_new(t, (tide_work_spec){.work_item_id = "new"});
-    add_new(t, (tide_work_spec){.work_item_id = "high", .priority = 5});
+    add_new(t, (tide_work_spec){TIDE_WORK_SPEC_INIT, .work_item_id = "new"});
+    add_new(t, (tide_work_spec){TIDE_WORK_SPEC_INIT, .work_item_id = "high", .priority = 5});
     assert_string_equal("high old new low", claim_ids(t->store, all_jobs));
 }
 
@@ -25,13 +26,14 @@ static void a_low_priority_does_not_starve(void **state)
 {
     store_test *t = *state;
     make_task(t, "t");
-    add_new(t, (tide_work_spec){.work_item_id = "low", .priority = 0});
+    add_new(t, (tide_work_spec){TIDE_WORK_SPEC_INIT, .work_item_id = "low", .priority = 0});
     virtual_env_advance(&t->clock, 10 * MINUTE_US - SECOND_US);
-    add_new(t, (tide_work_spec){.work_item_id = "high", .priority = 1});
+    add_new(t, (tide_work_spec){TIDE_WORK_SPEC_INIT, .work_item_id = "high", .priority = 1});
     assert_string_equal(
-        "high", claim_ids(t->store, (tide_work_claim_request){.types = job, .type_count = 1}));
+        "high", claim_ids(t->store, (tide_work_claim_request){TIDE_WORK_CLAIM_REQUEST_INIT,
+                                                              .types = job, .type_count = 1}));
     virtual_env_advance(&t->clock, 2 * SECOND_US);
-    add_new(t, (tide_work_spec){.work_item_id = "high-2", .priority = 1});
+    add_new(t, (tide_work_spec){TIDE_WORK_SPEC_INIT, .work_item_id = "high-2", .priority = 1});
     assert_string_equal("low high-2", claim_ids(t->store, all_jobs));
 }
 
@@ -45,8 +47,8 @@ static void a_batch_is_claimed_in_the_order_it_was_given(void **state)
     char expected[400] = "";
     for (int i = 0; i < 40; i++) {
         (void)snprintf(ids[i], sizeof ids[i], "i%02d", (i * 7) % 40);
-        items[i] = (tide_work_spec){
-            .work_item_id = ids[i], .task_id = "t", .work_type = "job", .max_retries = -1};
+        items[i] = (tide_work_spec){TIDE_WORK_SPEC_INIT, .work_item_id = ids[i], .task_id = "t",
+                                    .work_type = "job", .max_retries = -1};
         const size_t len = strlen(expected);
         (void)snprintf(expected + len, sizeof expected - len, "%s%s", i ? " " : "", ids[i]);
     }
@@ -64,7 +66,8 @@ static void a_claim_takes_at_most_its_limit_and_only_once(void **state)
         add_item(t, id);
         virtual_env_advance(&t->clock, 1);
     }
-    const tide_work_claim_request two = {.types = job, .type_count = 1, .limit = 2};
+    const tide_work_claim_request two = {TIDE_WORK_CLAIM_REQUEST_INIT, .types = job,
+                                         .type_count = 1, .limit = 2};
     assert_string_equal("i0 i1", claim_ids(t->store, two));
     assert_string_equal("i2 i3", claim_ids(t->store, two));
     assert_string_equal("i4", claim_ids(t->store, two));
@@ -75,11 +78,12 @@ static void a_claim_hands_over_what_is_needed(void **state)
 {
     store_test *t = *state;
     make_task(t, "t");
-    add_new(t,
-            (tide_work_spec){.work_item_id = "a", .input = "{\"x\": \"\xc3\xa4\"}", .priority = 3});
+    add_new(t, (tide_work_spec){TIDE_WORK_SPEC_INIT, .work_item_id = "a",
+                                .input = "{\"x\": \"\xc3\xa4\"}", .priority = 3});
     const char *const types[] = {"job"};
-    const tide_work_claim_request request = {
-        .worker = "w1", .types = types, .type_count = 1, .lease_us = 10 * SECOND_US};
+    const tide_work_claim_request request = {TIDE_WORK_CLAIM_REQUEST_INIT, .worker = "w1",
+                                             .types = types, .type_count = 1,
+                                             .lease_us = 10 * SECOND_US};
     tide_work_claims claims;
     assert_ok_err(tide_work_claim(t->store, &request, &claims, &t->err), &t->err);
     assert_int_equal(1, claims.count);
@@ -112,14 +116,18 @@ static void claims_by_several_types_merge_their_order(void **state)
     for (int i = 0; i < 6; i++) {
         char id[8];
         (void)snprintf(id, sizeof id, "%s%d", order[i], i);
-        add_new(t, (tide_work_spec){.work_item_id = id, .work_type = order[i]});
+        add_new(t,
+                (tide_work_spec){TIDE_WORK_SPEC_INIT, .work_item_id = id, .work_type = order[i]});
         virtual_env_advance(&t->clock, 1);
     }
     const char *const ab[] = {"a", "b"};
     assert_string_equal(
         "a0 b1 a3",
-        claim_ids(t->store, (tide_work_claim_request){.types = ab, .type_count = 2, .limit = 3}));
-    assert_string_equal("c2 b4 c5", claim_ids(t->store, (tide_work_claim_request){.limit = 10}));
+        claim_ids(t->store, (tide_work_claim_request){TIDE_WORK_CLAIM_REQUEST_INIT, .types = ab,
+                                                      .type_count = 2, .limit = 3}));
+    assert_string_equal(
+        "c2 b4 c5",
+        claim_ids(t->store, (tide_work_claim_request){TIDE_WORK_CLAIM_REQUEST_INIT, .limit = 10}));
 }
 
 static void a_claim_by_task_keeps_to_it(void **state)
@@ -127,16 +135,19 @@ static void a_claim_by_task_keeps_to_it(void **state)
     store_test *t = *state;
     make_task(t, "t");
     make_task(t, "u");
-    add_new(t, (tide_work_spec){.work_item_id = "t1"});
-    add_new(t, (tide_work_spec){.work_item_id = "u1", .task_id = "u"});
-    add_new(t, (tide_work_spec){.work_item_id = "u2", .task_id = "u", .work_type = "other"});
-    assert_string_equal(
-        "u1", claim_ids(t->store, (tide_work_claim_request){
-                                      .task_id = "u", .types = job, .type_count = 1, .limit = 9}));
+    add_new(t, (tide_work_spec){TIDE_WORK_SPEC_INIT, .work_item_id = "t1"});
+    add_new(t, (tide_work_spec){TIDE_WORK_SPEC_INIT, .work_item_id = "u1", .task_id = "u"});
+    add_new(t, (tide_work_spec){TIDE_WORK_SPEC_INIT, .work_item_id = "u2", .task_id = "u",
+                                .work_type = "other"});
+    assert_string_equal("u1", claim_ids(t->store, (tide_work_claim_request){
+                                                      TIDE_WORK_CLAIM_REQUEST_INIT, .task_id = "u",
+                                                      .types = job, .type_count = 1, .limit = 9}));
     assert_string_equal("u2",
-                        claim_ids(t->store, (tide_work_claim_request){.task_id = "u", .limit = 9}));
+                        claim_ids(t->store, (tide_work_claim_request){TIDE_WORK_CLAIM_REQUEST_INIT,
+                                                                      .task_id = "u", .limit = 9}));
     assert_string_equal("",
-                        claim_ids(t->store, (tide_work_claim_request){.task_id = "u", .limit = 9}));
+                        claim_ids(t->store, (tide_work_claim_request){TIDE_WORK_CLAIM_REQUEST_INIT,
+                                                                      .task_id = "u", .limit = 9}));
 }
 
 /* A paused type is not claimed, in any of the three ways; resumed, it is. */
@@ -145,10 +156,10 @@ static void a_paused_type_is_not_claimed(void **state)
     store_test *t = *state;
     const char *const two[] = {"job", "other"};
     const tide_work_claim_request requests[] = {
-        {.types = job, .type_count = 1},
-        {.types = two, .type_count = 2},
-        {.limit = 5},
-        {.task_id = "t"},
+        {TIDE_WORK_CLAIM_REQUEST_INIT, .types = job, .type_count = 1},
+        {TIDE_WORK_CLAIM_REQUEST_INIT, .types = two, .type_count = 2},
+        {TIDE_WORK_CLAIM_REQUEST_INIT, .limit = 5},
+        {TIDE_WORK_CLAIM_REQUEST_INIT, .task_id = "t"},
     };
     make_task(t, "t");
     add_item(t, "a");
@@ -169,11 +180,13 @@ static void items_of_an_ended_task_are_not_claimed(void **state)
     make_task(t, "t");
     make_task(t, "u");
     add_item(t, "a");
-    add_new(t, (tide_work_spec){.work_item_id = "b", .task_id = "u"});
+    add_new(t, (tide_work_spec){TIDE_WORK_SPEC_INIT, .work_item_id = "b", .task_id = "u"});
     run_sql(t, "UPDATE tasks SET status = 'succeeded' WHERE task_id = 't'");
     assert_string_equal("b", claim_ids(t->store, all_jobs));
-    assert_string_equal("", claim_ids(t->store, (tide_work_claim_request){.limit = 5}));
-    assert_string_equal("", claim_ids(t->store, (tide_work_claim_request){.task_id = "t"}));
+    assert_string_equal("", claim_ids(t->store, (tide_work_claim_request){
+                                                    TIDE_WORK_CLAIM_REQUEST_INIT, .limit = 5}));
+    assert_string_equal("", claim_ids(t->store, (tide_work_claim_request){
+                                                    TIDE_WORK_CLAIM_REQUEST_INIT, .task_id = "t"}));
     assert_string_equal("ended", reasons_of(t, "a", NULL));
 }
 
@@ -201,10 +214,11 @@ static void a_delayed_item_waits_for_its_time_and_then_comes_in_order(void **sta
 {
     store_test *t = *state;
     make_task(t, "t");
-    add_new(t, (tide_work_spec){.work_item_id = "late", .priority = 9, .delay_us = 10 * SECOND_US});
-    add_new(t, (tide_work_spec){.work_item_id = "at",
+    add_new(t, (tide_work_spec){TIDE_WORK_SPEC_INIT, .work_item_id = "late", .priority = 9,
+                                .delay_us = 10 * SECOND_US});
+    add_new(t, (tide_work_spec){TIDE_WORK_SPEC_INIT, .work_item_id = "at",
                                 .run_after_us = VIRTUAL_ENV_WALL_US + 20 * SECOND_US});
-    add_new(t, (tide_work_spec){.work_item_id = "past",
+    add_new(t, (tide_work_spec){TIDE_WORK_SPEC_INIT, .work_item_id = "past",
                                 .run_after_us = VIRTUAL_ENV_WALL_US - 20 * SECOND_US});
     assert_string_equal("past", claim_ids(t->store, all_jobs));
     const held nothing = claim(t, "w");
@@ -226,18 +240,25 @@ static void the_next_due_time_is_that_of_ones_own_items(void **state)
     store_test *t = *state;
     make_task(t, "t");
     make_task(t, "u");
-    add_new(t, (tide_work_spec){.work_item_id = "o", .work_type = "other", .delay_us = SECOND_US});
+    add_new(t, (tide_work_spec){TIDE_WORK_SPEC_INIT, .work_item_id = "o", .work_type = "other",
+                                .delay_us = SECOND_US});
     assert_true(claim(t, "w").next_due_us == -1);
-    add_new(t, (tide_work_spec){.work_item_id = "u", .task_id = "u", .delay_us = 20 * SECOND_US});
+    add_new(t, (tide_work_spec){TIDE_WORK_SPEC_INIT, .work_item_id = "u", .task_id = "u",
+                                .delay_us = 20 * SECOND_US});
     assert_true(claim(t, "w").next_due_us == 20 * SECOND_US);
-    assert_true(claim_with(t->store, (tide_work_claim_request){.limit = 1}).next_due_us ==
-                SECOND_US);
-    assert_true(claim_with(t->store, (tide_work_claim_request){.task_id = "t"}).next_due_us ==
-                SECOND_US);
-    assert_true(claim_with(t->store, (tide_work_claim_request){.task_id = "u"}).next_due_us ==
-                20 * SECOND_US);
+    assert_true(
+        claim_with(t->store, (tide_work_claim_request){TIDE_WORK_CLAIM_REQUEST_INIT, .limit = 1})
+            .next_due_us == SECOND_US);
+    assert_true(claim_with(t->store,
+                           (tide_work_claim_request){TIDE_WORK_CLAIM_REQUEST_INIT, .task_id = "t"})
+                    .next_due_us == SECOND_US);
+    assert_true(claim_with(t->store,
+                           (tide_work_claim_request){TIDE_WORK_CLAIM_REQUEST_INIT, .task_id = "u"})
+                    .next_due_us == 20 * SECOND_US);
     assert_ok(tide_work_pause(t->store, "other", NULL, &t->err));
-    assert_true(claim_with(t->store, (tide_work_claim_request){.task_id = "t"}).next_due_us == -1);
+    assert_true(claim_with(t->store,
+                           (tide_work_claim_request){TIDE_WORK_CLAIM_REQUEST_INIT, .task_id = "t"})
+                    .next_due_us == -1);
     assert_ok(tide_task_cancel(t->store, "u", &t->err));
     assert_true(claim(t, "w").next_due_us == -1);
 }
@@ -247,11 +268,13 @@ static void due_items_of_other_types_are_promoted_too(void **state)
 {
     store_test *t = *state;
     make_task(t, "t");
-    add_new(t, (tide_work_spec){.work_item_id = "o", .work_type = "other", .delay_us = SECOND_US});
+    add_new(t, (tide_work_spec){TIDE_WORK_SPEC_INIT, .work_item_id = "o", .work_type = "other",
+                                .delay_us = SECOND_US});
     virtual_env_advance(&t->clock, SECOND_US);
     assert_true(claim(t, "w").token == 0);
     assert_true(look(t, "o").run_after_us == 0);
-    assert_string_equal("o", claim_ids(t->store, (tide_work_claim_request){.limit = 1}));
+    assert_string_equal("o", claim_ids(t->store, (tide_work_claim_request){
+                                                     TIDE_WORK_CLAIM_REQUEST_INIT, .limit = 1}));
 }
 
 /* The lease does not outlast the time that one attempt may take. */
@@ -259,8 +282,10 @@ static void a_timeout_shortens_the_lease(void **state)
 {
     store_test *t = *state;
     make_task(t, "t");
-    add_new(t, (tide_work_spec){.work_item_id = "short", .timeout_us = 5 * SECOND_US + 7});
-    add_new(t, (tide_work_spec){.work_item_id = "long", .timeout_us = 60 * SECOND_US});
+    add_new(t, (tide_work_spec){TIDE_WORK_SPEC_INIT, .work_item_id = "short",
+                                .timeout_us = 5 * SECOND_US + 7});
+    add_new(t, (tide_work_spec){TIDE_WORK_SPEC_INIT, .work_item_id = "long",
+                                .timeout_us = 60 * SECOND_US});
     const held a = claim(t, "w");
     assert_string_equal("short", a.id);
     assert_true(a.lease_us == 5 * SECOND_US + 7);
@@ -268,7 +293,7 @@ static void a_timeout_shortens_the_lease(void **state)
     const held b = claim(t, "w");
     assert_true(b.lease_us == LEASE_US);
     assert_true(b.deadline_at_us == VIRTUAL_ENV_WALL_US + 60 * SECOND_US);
-    tide_work_ref ref = {.work_item_id = b.id, .token = b.token};
+    tide_work_ref ref = {TIDE_WORK_REF_INIT, .work_item_id = b.id, .token = b.token};
     for (int i = 0; i < 2; i++) {
         virtual_env_advance(&t->clock, 20 * SECOND_US);
         assert_ok_err(tide_work_renew(t->store, &ref, 1, LEASE_US, &t->err), &t->err);
@@ -282,12 +307,16 @@ static void a_claim_in_vain_changes_nothing(void **state)
 {
     store_test *t = *state;
     make_task(t, "t");
-    add_new(t, (tide_work_spec){.work_item_id = "a", .delay_us = MINUTE_US});
+    add_new(t, (tide_work_spec){TIDE_WORK_SPEC_INIT, .work_item_id = "a", .delay_us = MINUTE_US});
     const int64_t revision = look(t, "a").revision;
     assert_true(claim(t, "w").token == 0);
-    assert_string_equal("", claim_ids(t->store, (tide_work_claim_request){.limit = 5}));
-    assert_string_equal("", claim_ids(t->store, (tide_work_claim_request){.task_id = "t"}));
-    assert_string_equal("", claim_ids(t->store, (tide_work_claim_request){.task_id = "none"}));
+    assert_string_equal("", claim_ids(t->store, (tide_work_claim_request){
+                                                    TIDE_WORK_CLAIM_REQUEST_INIT, .limit = 5}));
+    assert_string_equal("", claim_ids(t->store, (tide_work_claim_request){
+                                                    TIDE_WORK_CLAIM_REQUEST_INIT, .task_id = "t"}));
+    assert_string_equal(
+        "", claim_ids(t->store,
+                      (tide_work_claim_request){TIDE_WORK_CLAIM_REQUEST_INIT, .task_id = "none"}));
     assert_true(look(t, "a").revision == revision);
 }
 
@@ -297,17 +326,17 @@ static void bad_requests_are_refused(void **state)
     const char *const bad_type[] = {""};
     const char *const not_text[] = {"\xff\xfe"};
     const tide_work_claim_request bad[] = {
-        {.worker = NULL},
-        {.worker = ""},
-        {.worker = "a\nb"},
-        {.worker = "w", .limit = -1},
-        {.worker = "w", .limit = TIDE_WORK_BATCH_MAX + 1},
-        {.worker = "w", .lease_us = 1},
-        {.worker = "w", .lease_us = -SECOND_US},
-        {.worker = "w", .types = bad_type, .type_count = 1},
-        {.worker = "w", .types = not_text, .type_count = 1},
-        {.worker = "w", .type_count = TIDE_WORK_TYPES_MAX + 1},
-        {.worker = "w", .task_id = ""},
+        {TIDE_WORK_CLAIM_REQUEST_INIT, .worker = NULL},
+        {TIDE_WORK_CLAIM_REQUEST_INIT, .worker = ""},
+        {TIDE_WORK_CLAIM_REQUEST_INIT, .worker = "a\nb"},
+        {TIDE_WORK_CLAIM_REQUEST_INIT, .worker = "w", .limit = -1},
+        {TIDE_WORK_CLAIM_REQUEST_INIT, .worker = "w", .limit = TIDE_WORK_BATCH_MAX + 1},
+        {TIDE_WORK_CLAIM_REQUEST_INIT, .worker = "w", .lease_us = 1},
+        {TIDE_WORK_CLAIM_REQUEST_INIT, .worker = "w", .lease_us = -SECOND_US},
+        {TIDE_WORK_CLAIM_REQUEST_INIT, .worker = "w", .types = bad_type, .type_count = 1},
+        {TIDE_WORK_CLAIM_REQUEST_INIT, .worker = "w", .types = not_text, .type_count = 1},
+        {TIDE_WORK_CLAIM_REQUEST_INIT, .worker = "w", .type_count = TIDE_WORK_TYPES_MAX + 1},
+        {TIDE_WORK_CLAIM_REQUEST_INIT, .worker = "w", .task_id = ""},
     };
     for (size_t i = 0; i < sizeof bad / sizeof bad[0]; i++) {
         tide_work_claims claims;

@@ -5,15 +5,13 @@
 #include <string.h>
 
 static const char *const job[] = {"job"};
-static const tide_work_claim_request all_jobs = {.types = job, .type_count = 1, .limit = 100};
+static const tide_work_claim_request all_jobs = {TIDE_WORK_CLAIM_REQUEST_INIT, .types = job,
+                                                 .type_count = 1, .limit = 100};
 
 static tide_work_spec item_on(const char *id, const char *const *on, int count)
 {
-    return (tide_work_spec){.work_item_id = id,
-                            .task_id = "t",
-                            .work_type = "job",
-                            .max_retries = -1,
-                            .depends_on = on,
+    return (tide_work_spec){TIDE_WORK_SPEC_INIT,      .work_item_id = id, .task_id = "t",
+                            .work_type = "job",       .max_retries = -1,  .depends_on = on,
                             .depends_on_count = count};
 }
 
@@ -65,7 +63,8 @@ static void a_whole_graph_goes_in_at_once(void **state)
     for (int i = 0; i < 4; i++) {
         assert_string_equal(order[i], claim_ids(t->store, all_jobs));
         const held h = {.token = look(t, order[i]).token};
-        tide_work_result result = {.work_item_id = order[i], .token = h.token};
+        tide_work_result result = {TIDE_WORK_RESULT_INIT, .work_item_id = order[i],
+                                   .token = h.token};
         assert_ok_err(tide_work_finish_many(t->store, &result, 1, &t->err), &t->err);
     }
     assert_string_equal("", claim_ids(t->store, all_jobs));
@@ -105,7 +104,7 @@ static void bad_dependencies_are_refused(void **state)
     store_test *t = *state;
     make_task(t, "t");
     make_task(t, "u");
-    add_new(t, (tide_work_spec){.work_item_id = "a", .task_id = "u"});
+    add_new(t, (tide_work_spec){TIDE_WORK_SPEC_INIT, .work_item_id = "a", .task_id = "u"});
     tide_work_added added[2];
     const tide_work_spec missing = item_on("c", on_b, 1);
     assert_status(TIDE_E_NOT_FOUND, try_add(t, &missing, 1, added));
@@ -118,7 +117,8 @@ static void bad_dependencies_are_refused(void **state)
     pair[0].task_id = "u";
     assert_status(TIDE_E_INVALID, try_add(t, pair, 2, added));
     add_item(t, "b");
-    const held b = claim_with(t->store, (tide_work_claim_request){.task_id = "t"});
+    const held b = claim_with(
+        t->store, (tide_work_claim_request){TIDE_WORK_CLAIM_REQUEST_INIT, .task_id = "t"});
     assert_ok(fail_it(t, &b, "no", true));
     assert_status(TIDE_E_CONFLICT, try_add(t, &missing, 1, added));
     assert_contains(t->err.text, "has failed");

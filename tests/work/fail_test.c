@@ -19,7 +19,11 @@ static void a_failing_item_runs_four_times_with_growing_waits(void **state)
         const held h = claim(t, "w");
         assert_int_equal(i + 1, h.attempt);
         tide_work_failed failed;
-        assert_ok_err(tide_work_fail(t->store, h.id, h.token, "boom", false, -1, &failed, &t->err),
+        assert_ok_err(tide_work_fail(t->store,
+                                     &(tide_work_failure){TIDE_WORK_FAILURE_INIT,
+                                                          .work_item_id = h.id, .token = h.token,
+                                                          .error = "boom", .retry_after_us = -1},
+                                     &failed, &t->err),
                       &t->err);
         assert_true(failed.is_final == (i == 3));
         if (failed.is_final)
@@ -60,12 +64,18 @@ static void the_worker_may_say_when_to_retry(void **state)
     make_task(t, "t");
     add_item(t, "a");
     held h = claim(t, "w");
-    assert_ok(
-        tide_work_fail(t->store, h.id, h.token, "later", false, 90 * SECOND_US, NULL, &t->err));
+    assert_ok(tide_work_fail(t->store,
+                             &(tide_work_failure){TIDE_WORK_FAILURE_INIT, .work_item_id = h.id,
+                                                  .token = h.token, .error = "later",
+                                                  .retry_after_us = 90 * SECOND_US},
+                             NULL, &t->err));
     assert_true(claim(t, "w").next_due_us == 90 * SECOND_US);
     virtual_env_advance(&t->clock, 90 * SECOND_US);
     h = claim(t, "w");
-    assert_ok(tide_work_fail(t->store, h.id, h.token, "now", false, 0, NULL, &t->err));
+    assert_ok(tide_work_fail(t->store,
+                             &(tide_work_failure){TIDE_WORK_FAILURE_INIT, .work_item_id = h.id,
+                                                  .token = h.token, .error = "now"},
+                             NULL, &t->err));
     assert_int_equal(3, claim(t, "w").attempt);
 }
 
@@ -73,7 +83,8 @@ static void an_item_without_retries_fails_at_once(void **state)
 {
     store_test *t = *state;
     make_task(t, "t");
-    const tide_work_spec item = {.work_item_id = "a", .task_id = "t", .work_type = "job"};
+    const tide_work_spec item = {TIDE_WORK_SPEC_INIT, .work_item_id = "a", .task_id = "t",
+                                 .work_type = "job"};
     tide_work_added added;
     assert_ok(try_add(t, &item, 1, &added));
     const held h = claim(t, "w");
@@ -107,7 +118,8 @@ static void cancelling_ends_an_item_and_fences_its_holder(void **state)
     store_test *t = *state;
     make_task(t, "t");
     add_item(t, "held");
-    add_new(t, (tide_work_spec){.work_item_id = "waiting", .delay_us = MINUTE_US});
+    add_new(
+        t, (tide_work_spec){TIDE_WORK_SPEC_INIT, .work_item_id = "waiting", .delay_us = MINUTE_US});
     const held h = claim(t, "w");
     assert_ok_err(tide_work_cancel(t->store, "held", "not needed", &t->err), &t->err);
     assert_ok(tide_work_cancel(t->store, "waiting", NULL, &t->err));
@@ -133,7 +145,7 @@ static void deleting_needs_force_while_it_runs(void **state)
     make_task(t, "t");
     add_item(t, "a");
     const held h = claim(t, "w");
-    const tide_checkpoint_new checkpoint = {.type = "tool_executed",
+    const tide_checkpoint_new checkpoint = {TIDE_CHECKPOINT_NEW_INIT, .type = "tool_executed",
                                             .snapshot = tide_view_of("{}")};
     tide_checkpoint_numbers numbers;
     assert_ok(tide_work_checkpoint(t->store, h.id, h.token, &checkpoint, &numbers, &t->err));
@@ -151,11 +163,8 @@ static void a_retry_is_a_new_item_like_the_old_one(void **state)
 {
     store_test *t = *state;
     make_task(t, "t");
-    add_new(t, (tide_work_spec){.work_item_id = "a",
-                                .input = "{\"x\":1}",
-                                .priority = 4,
-                                .max_retries = 7,
-                                .timeout_us = MINUTE_US,
+    add_new(t, (tide_work_spec){TIDE_WORK_SPEC_INIT, .work_item_id = "a", .input = "{\"x\":1}",
+                                .priority = 4, .max_retries = 7, .timeout_us = MINUTE_US,
                                 .unique_key = "k"});
     tide_work_added added;
     assert_status(TIDE_E_CONFLICT, tide_work_retry(t->store, "a", &added, &t->err));
@@ -187,9 +196,17 @@ static void a_failure_that_is_told_twice_is_one_failure(void **state)
     const held h = claim(t, "w");
     tide_work_failed first;
     tide_work_failed second;
-    assert_ok(tide_work_fail(t->store, h.id, h.token, "boom", false, -1, &first, &t->err));
+    assert_ok(tide_work_fail(t->store,
+                             &(tide_work_failure){TIDE_WORK_FAILURE_INIT, .work_item_id = h.id,
+                                                  .token = h.token, .error = "boom",
+                                                  .retry_after_us = -1},
+                             &first, &t->err));
     virtual_env_advance(&t->clock, first.retry_after_us / 2);
-    assert_ok_err(tide_work_fail(t->store, h.id, h.token, "boom", false, -1, &second, &t->err),
+    assert_ok_err(tide_work_fail(t->store,
+                                 &(tide_work_failure){TIDE_WORK_FAILURE_INIT, .work_item_id = h.id,
+                                                      .token = h.token, .error = "boom",
+                                                      .retry_after_us = -1},
+                                 &second, &t->err),
                   &t->err);
     assert_false(second.is_final);
     assert_int_equal(first.retry_after_us - first.retry_after_us / 2, second.retry_after_us);
@@ -202,12 +219,19 @@ static void a_failure_that_is_told_twice_is_one_failure(void **state)
     virtual_env_advance(&t->clock, first.retry_after_us);
     const held next = claim(t, "v");
     assert_string_equal("a", next.id);
-    assert_ok(tide_work_fail(t->store, h.id, h.token, "boom", false, -1, &second, &t->err));
+    assert_ok(tide_work_fail(t->store,
+                             &(tide_work_failure){TIDE_WORK_FAILURE_INIT, .work_item_id = h.id,
+                                                  .token = h.token, .error = "boom",
+                                                  .retry_after_us = -1},
+                             &second, &t->err));
     assert_int_equal(0, second.retry_after_us);
     assert_ok_err(fail_it(t, &next, "bad input", true), &t->err);
-    assert_ok_err(
-        tide_work_fail(t->store, h.id, next.token, "bad input", true, -1, &second, &t->err),
-        &t->err);
+    assert_ok_err(tide_work_fail(t->store,
+                                 &(tide_work_failure){TIDE_WORK_FAILURE_INIT, .work_item_id = h.id,
+                                                      .token = next.token, .error = "bad input",
+                                                      .is_final = true, .retry_after_us = -1},
+                                 &second, &t->err),
+                  &t->err);
     assert_true(second.is_final);
     assert_status(TIDE_E_LEASE_LOST, fail_it(t, &next, "bad input", false));
     assert_int_equal(2, look(t, "a").failure_count);

@@ -8,8 +8,8 @@ static const char *const job[] = {"job"};
 
 static tide_status begin_key(store_test *t, const char *key, tide_idempotency_state *state)
 {
-    const tide_idempotency_request request = {
-        .key = key, .request_hash = "sha256:x", .task_id = "t"};
+    const tide_idempotency_request request = {TIDE_IDEMPOTENCY_REQUEST_INIT, .key = key,
+                                              .request_hash = "sha256:x", .task_id = "t"};
     return tide_idempotency_begin(t->store, &request, state, &t->err);
 }
 
@@ -40,12 +40,14 @@ static void finish_does_everything_at_once(void **state)
     add_item(t, "a");
     const held h = claim(t, "w");
     assert_ok_err(begin_key(t, "work-a", &key), &t->err);
-    const tide_checkpoint_new checkpoint = {.type = "tool_executed",
+    const tide_checkpoint_new checkpoint = {TIDE_CHECKPOINT_NEW_INIT, .type = "tool_executed",
                                             .snapshot = tide_view_of("{\"done\":true}")};
     const tide_work_spec next[] = {
-        {.work_item_id = "next", .work_type = "job", .max_retries = -1},
-        {.work_item_id = "other", .task_id = "t", .work_type = "later", .max_retries = -1}};
-    tide_work_result result = {.work_item_id = "a",
+        {TIDE_WORK_SPEC_INIT, .work_item_id = "next", .work_type = "job", .max_retries = -1},
+        {TIDE_WORK_SPEC_INIT, .work_item_id = "other", .task_id = "t", .work_type = "later",
+         .max_retries = -1}};
+    tide_work_result result = {TIDE_WORK_RESULT_INIT,
+                               .work_item_id = "a",
                                .token = h.token,
                                .output = "1",
                                .checkpoint = &checkpoint,
@@ -82,15 +84,16 @@ static void one_refused_part_undoes_all(void **state)
     make_task(t, "t");
     add_item(t, "a");
     const held h = claim(t, "w");
-    const tide_checkpoint_new good = {.type = "tool_executed", .snapshot = tide_view_of("{}")};
-    const tide_checkpoint_new bad_type = {.type = "no such type", .snapshot = tide_view_of("{}")};
-    const tide_work_spec next = {.work_item_id = "next", .work_type = "job", .max_retries = -1};
-    const tide_work_spec lost = {.task_id = "missing", .work_type = "job"};
-    const tide_work_result whole = {.work_item_id = "a",
-                                    .token = h.token,
-                                    .checkpoint = &good,
-                                    .follow_ups = &next,
-                                    .follow_up_count = 1};
+    const tide_checkpoint_new good = {TIDE_CHECKPOINT_NEW_INIT, .type = "tool_executed",
+                                      .snapshot = tide_view_of("{}")};
+    const tide_checkpoint_new bad_type = {TIDE_CHECKPOINT_NEW_INIT, .type = "no such type",
+                                          .snapshot = tide_view_of("{}")};
+    const tide_work_spec next = {TIDE_WORK_SPEC_INIT, .work_item_id = "next", .work_type = "job",
+                                 .max_retries = -1};
+    const tide_work_spec lost = {TIDE_WORK_SPEC_INIT, .task_id = "missing", .work_type = "job"};
+    const tide_work_result whole = {TIDE_WORK_RESULT_INIT, .work_item_id = "a",
+                                    .token = h.token,      .checkpoint = &good,
+                                    .follow_ups = &next,   .follow_up_count = 1};
     tide_work_result bad[4] = {whole, whole, whole, whole};
     const tide_status expected[4] = {TIDE_E_INVALID, TIDE_E_NOT_FOUND, TIDE_E_LEASE_LOST,
                                      TIDE_E_LEASE_LOST};
@@ -135,17 +138,14 @@ static void a_follow_up_may_take_over_the_unique_key(void **state)
 {
     store_test *t = *state;
     make_task(t, "t");
-    add_new(t, (tide_work_spec){.work_item_id = "a", .unique_key = "self"});
+    add_new(t, (tide_work_spec){TIDE_WORK_SPEC_INIT, .work_item_id = "a", .unique_key = "self"});
     const held h = claim(t, "w");
     const char *const on_a[] = {"a"};
-    const tide_work_spec next = {.work_item_id = "b",
-                                 .work_type = "job",
-                                 .unique_key = "self",
-                                 .max_retries = -1,
-                                 .depends_on = on_a,
+    const tide_work_spec next = {TIDE_WORK_SPEC_INIT,  .work_item_id = "b", .work_type = "job",
+                                 .unique_key = "self", .max_retries = -1,   .depends_on = on_a,
                                  .depends_on_count = 1};
-    tide_work_result result = {
-        .work_item_id = "a", .token = h.token, .follow_ups = &next, .follow_up_count = 1};
+    tide_work_result result = {TIDE_WORK_RESULT_INIT, .work_item_id = "a", .token = h.token,
+                               .follow_ups = &next, .follow_up_count = 1};
     assert_ok_err(tide_work_finish(t->store, &result, &t->err), &t->err);
     assert_string_equal("b", claim(t, "w").id);
 }
@@ -159,19 +159,19 @@ static void many_are_finished_in_one_commit(void **state)
     char ids[5][4];
     for (int i = 0; i < 5; i++) {
         (void)snprintf(ids[i], sizeof ids[i], "i%d", i);
-        items[i] = (tide_work_spec){
-            .work_item_id = ids[i], .task_id = "t", .work_type = "job", .max_retries = -1};
+        items[i] = (tide_work_spec){TIDE_WORK_SPEC_INIT, .work_item_id = ids[i], .task_id = "t",
+                                    .work_type = "job", .max_retries = -1};
     }
     assert_ok(try_add(t, items, 5, added));
     tide_work_claims claims;
-    const tide_work_claim_request request = {
-        .worker = "w", .types = job, .type_count = 1, .limit = 5};
+    const tide_work_claim_request request = {TIDE_WORK_CLAIM_REQUEST_INIT, .worker = "w",
+                                             .types = job, .type_count = 1, .limit = 5};
     assert_ok(tide_work_claim(t->store, &request, &claims, &t->err));
     tide_work_result results[5];
     for (int i = 0; i < 5; i++)
-        results[i] = (tide_work_result){.work_item_id = claims.items[4 - i].work_item_id,
-                                        .token = claims.items[4 - i].lease_token,
-                                        .output = i % 2 ? "\"odd \\u00e4\"" : NULL};
+        results[i] = (tide_work_result){
+            TIDE_WORK_RESULT_INIT, .work_item_id = claims.items[4 - i].work_item_id,
+            .token = claims.items[4 - i].lease_token, .output = i % 2 ? "\"odd \\u00e4\"" : NULL};
     results[2].token--;
     assert_status_err(TIDE_E_PARTIAL, tide_work_finish_many(t->store, results, 5, &t->err),
                       &t->err);
@@ -195,10 +195,10 @@ static void bad_results_are_refused(void **state)
     const held h = claim(t, "w");
     assert_status(TIDE_E_INVALID, finish(t, &h, "not json"));
     assert_status(TIDE_E_INVALID, finish(t, &h, "\"\xc3\""));
-    tide_work_result twice[2] = {{.work_item_id = "a", .token = h.token},
-                                 {.work_item_id = "a", .token = h.token}};
+    tide_work_result twice[2] = {{TIDE_WORK_RESULT_INIT, .work_item_id = "a", .token = h.token},
+                                 {TIDE_WORK_RESULT_INIT, .work_item_id = "a", .token = h.token}};
     assert_status(TIDE_E_INVALID, tide_work_finish_many(t->store, twice, 2, &t->err));
-    const tide_checkpoint_new checkpoint = {.type = "tool_executed",
+    const tide_checkpoint_new checkpoint = {TIDE_CHECKPOINT_NEW_INIT, .type = "tool_executed",
                                             .snapshot = tide_view_of("{}")};
     twice[0].checkpoint = &checkpoint;
     assert_status(TIDE_E_INVALID, tide_work_finish_many(t->store, twice, 1, &t->err));
@@ -217,10 +217,10 @@ static void checkpoints_of_one_task_are_numbered_without_gaps(void **state)
         (void)snprintf(id, sizeof id, "i%d", i);
         add_item(t, id);
         const held h = claim(t, "w");
-        const tide_checkpoint_new checkpoint = {.type = "iteration_end",
+        const tide_checkpoint_new checkpoint = {TIDE_CHECKPOINT_NEW_INIT, .type = "iteration_end",
                                                 .snapshot = tide_view_of("{}")};
-        tide_work_result result = {
-            .work_item_id = h.id, .token = h.token, .checkpoint = &checkpoint};
+        tide_work_result result = {TIDE_WORK_RESULT_INIT, .work_item_id = h.id, .token = h.token,
+                                   .checkpoint = &checkpoint};
         assert_ok_err(tide_work_finish(t->store, &result, &t->err), &t->err);
         assert_int_equal(last + 1, result.numbers.sequence_number);
         last = result.numbers.sequence_number;

@@ -6,7 +6,7 @@
 
 static tide_status renew(store_test *t, const held *h)
 {
-    tide_work_ref ref = {.work_item_id = h->id, .token = h->token};
+    tide_work_ref ref = {TIDE_WORK_REF_INIT, .work_item_id = h->id, .token = h->token};
     return tide_work_renew(t->store, &ref, 1, LEASE_US, &t->err);
 }
 
@@ -28,7 +28,7 @@ static tide_status check(store_test *t, const held *h)
 
 static tide_status checkpoint(store_test *t, const held *h, tide_checkpoint_numbers *numbers)
 {
-    const tide_checkpoint_new checkpoint = {.type = "tool_executed",
+    const tide_checkpoint_new checkpoint = {TIDE_CHECKPOINT_NEW_INIT, .type = "tool_executed",
                                             .snapshot = tide_view_of("{\"step\":1}")};
     return tide_work_checkpoint(t->store, h->id, h->token, &checkpoint, numbers, &t->err);
 }
@@ -123,9 +123,9 @@ static void many_are_renewed_at_once_and_the_lost_ones_are_named(void **state)
     const held a = claim(t, "w");
     const held b = claim(t, "w");
     const held c = claim(t, "w");
-    tide_work_ref refs[] = {{.work_item_id = c.id, .token = c.token},
-                            {.work_item_id = a.id, .token = a.token},
-                            {.work_item_id = b.id, .token = b.token}};
+    tide_work_ref refs[] = {{TIDE_WORK_REF_INIT, .work_item_id = c.id, .token = c.token},
+                            {TIDE_WORK_REF_INIT, .work_item_id = a.id, .token = a.token},
+                            {TIDE_WORK_REF_INIT, .work_item_id = b.id, .token = b.token}};
     assert_ok_err(tide_work_renew(t->store, refs, 3, LEASE_US, &t->err), &t->err);
     assert_false(refs[0].is_lost || refs[1].is_lost || refs[2].is_lost);
     assert_ok(finish(t, &b, NULL));
@@ -133,12 +133,13 @@ static void many_are_renewed_at_once_and_the_lost_ones_are_named(void **state)
     assert_status(TIDE_E_PARTIAL, tide_work_renew(t->store, refs, 3, LEASE_US, &t->err));
     assert_false(refs[0].is_lost);
     assert_true(refs[1].is_lost && refs[2].is_lost);
-    tide_work_ref twice[] = {{.work_item_id = a.id, .token = a.token},
-                             {.work_item_id = a.id, .token = a.token - 1}};
+    tide_work_ref twice[] = {{TIDE_WORK_REF_INIT, .work_item_id = a.id, .token = a.token},
+                             {TIDE_WORK_REF_INIT, .work_item_id = a.id, .token = a.token - 1}};
     assert_status(TIDE_E_PARTIAL, tide_work_renew(t->store, twice, 2, LEASE_US, &t->err));
     assert_false(twice[0].is_lost);
     assert_true(twice[1].is_lost);
-    tide_work_ref none[] = {{.work_item_id = "x", .token = 1}, {.work_item_id = "y", .token = 1}};
+    tide_work_ref none[] = {{TIDE_WORK_REF_INIT, .work_item_id = "x", .token = 1},
+                            {TIDE_WORK_REF_INIT, .work_item_id = "y", .token = 1}};
     assert_status(TIDE_E_LEASE_LOST, tide_work_renew(t->store, none, 2, LEASE_US, &t->err));
     assert_true(none[0].is_lost && none[1].is_lost);
     assert_status(TIDE_E_INVALID, tide_work_renew(t->store, none, 0, LEASE_US, &t->err));

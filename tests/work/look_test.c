@@ -29,30 +29,37 @@ static void items_are_listed_newest_first_and_filtered(void **state)
     make_task(t, "u");
     add_item(t, "a");
     virtual_env_advance(&t->clock, SECOND_US);
-    add_new(t, (tide_work_spec){.work_item_id = "b", .work_type = "other"});
+    add_new(t, (tide_work_spec){TIDE_WORK_SPEC_INIT, .work_item_id = "b", .work_type = "other"});
     virtual_env_advance(&t->clock, SECOND_US);
-    add_new(t, (tide_work_spec){.work_item_id = "c", .task_id = "u"});
+    add_new(t, (tide_work_spec){TIDE_WORK_SPEC_INIT, .work_item_id = "c", .task_id = "u"});
     virtual_env_advance(&t->clock, SECOND_US);
     add_item(t, "d");
     const held a = claim(t, "w1");
     assert_string_equal("a", a.id);
     (void)claim(t, "w2");
     assert_ok(fail_it(t, &a, "x", true));
-    assert_string_equal("d c b a", list(t, (tide_work_filter){.limit = 0}));
-    assert_string_equal("d c", list(t, (tide_work_filter){.limit = 2}));
-    assert_string_equal("b a", list(t, (tide_work_filter){.before_id = "c"}));
-    assert_string_equal("b", list(t, (tide_work_filter){.before_id = "c", .limit = 1}));
-    assert_string_equal("d b a", list(t, (tide_work_filter){.task_id = "t"}));
-    assert_string_equal("b a", list(t, (tide_work_filter){.task_id = "t", .before_id = "d"}));
-    assert_string_equal("d c a", list(t, (tide_work_filter){.work_type = "job"}));
-    assert_string_equal("d b", list(t, (tide_work_filter){.status = "pending"}));
-    assert_string_equal("a", list(t, (tide_work_filter){.failure_kind = "error"}));
-    assert_string_equal("c", list(t, (tide_work_filter){.worker = "w2"}));
-    assert_string_equal("", list(t, (tide_work_filter){.task_id = "none"}));
-    const tide_work_filter gone = {.before_id = "none"};
+    assert_string_equal("d c b a", list(t, (tide_work_filter){TIDE_WORK_FILTER_INIT, .limit = 0}));
+    assert_string_equal("d c", list(t, (tide_work_filter){TIDE_WORK_FILTER_INIT, .limit = 2}));
+    assert_string_equal("b a",
+                        list(t, (tide_work_filter){TIDE_WORK_FILTER_INIT, .before_id = "c"}));
+    assert_string_equal(
+        "b", list(t, (tide_work_filter){TIDE_WORK_FILTER_INIT, .before_id = "c", .limit = 1}));
+    assert_string_equal("d b a",
+                        list(t, (tide_work_filter){TIDE_WORK_FILTER_INIT, .task_id = "t"}));
+    assert_string_equal("b a", list(t, (tide_work_filter){TIDE_WORK_FILTER_INIT, .task_id = "t",
+                                                          .before_id = "d"}));
+    assert_string_equal("d c a",
+                        list(t, (tide_work_filter){TIDE_WORK_FILTER_INIT, .work_type = "job"}));
+    assert_string_equal("d b",
+                        list(t, (tide_work_filter){TIDE_WORK_FILTER_INIT, .status = "pending"}));
+    assert_string_equal(
+        "a", list(t, (tide_work_filter){TIDE_WORK_FILTER_INIT, .failure_kind = "error"}));
+    assert_string_equal("c", list(t, (tide_work_filter){TIDE_WORK_FILTER_INIT, .worker = "w2"}));
+    assert_string_equal("", list(t, (tide_work_filter){TIDE_WORK_FILTER_INIT, .task_id = "none"}));
+    const tide_work_filter gone = {TIDE_WORK_FILTER_INIT, .before_id = "none"};
     char ids[8192] = "";
     assert_status(TIDE_E_NOT_FOUND, tide_work_list(t->store, &gone, join_id, ids, &t->err));
-    const tide_work_filter negative = {.limit = -1};
+    const tide_work_filter negative = {TIDE_WORK_FILTER_INIT, .limit = -1};
     assert_status(TIDE_E_INVALID, tide_work_list(t->store, &negative, join_id, ids, &t->err));
 }
 
@@ -77,16 +84,16 @@ static void long_lists_are_complete(void **state)
     tide_work_spec items[MANY];
     tide_work_added added[MANY];
     for (int i = 0; i < MANY; i++)
-        items[i] = (tide_work_spec){
-            .task_id = "t", .work_type = "job", .max_retries = -1, .input = i % 2 ? input : NULL};
+        items[i] = (tide_work_spec){TIDE_WORK_SPEC_INIT, .task_id = "t", .work_type = "job",
+                                    .max_retries = -1, .input = i % 2 ? input : NULL};
     assert_ok_err(try_add(t, items, MANY / 2, added), &t->err);
     assert_ok_err(try_add(t, items + MANY / 2, MANY - MANY / 2, added), &t->err);
     int count = 0;
-    const tide_work_filter all = {.limit = 100000};
+    const tide_work_filter all = {TIDE_WORK_FILTER_INIT, .limit = 100000};
     assert_ok_err(tide_work_list(t->store, &all, count_item, &count, &t->err), &t->err);
     assert_int_equal(MANY, count);
     count = 0;
-    const tide_work_filter some = {.limit = 201, .task_id = "t"};
+    const tide_work_filter some = {TIDE_WORK_FILTER_INIT, .limit = 201, .task_id = "t"};
     assert_ok(tide_work_list(t->store, &some, count_item, &count, &t->err));
     assert_int_equal(201, count);
 }
@@ -98,7 +105,8 @@ static void every_state_has_its_reason(void **state)
     make_task(t, "t");
     add_item(t, "first");
     add_item(t, "second");
-    add_new(t, (tide_work_spec){.work_item_id = "late", .delay_us = MINUTE_US});
+    add_new(t,
+            (tide_work_spec){TIDE_WORK_SPEC_INIT, .work_item_id = "late", .delay_us = MINUTE_US});
     assert_string_equal("ready", reasons_of(t, "first", words));
     assert_contains(words, "next of its type");
     virtual_env_advance(&t->clock, SECOND_US);
@@ -163,23 +171,26 @@ static void statistics_tell_what_the_three_queries_tell(void **state)
 {
     store_test *t = *state;
     numbers n = {.items = ""};
-    const tide_work_stats_fns fns = {.item = note_item, .lease = note_lease, .task = note_task};
+    const tide_work_stats_fns fns = {TIDE_WORK_STATS_FNS_INIT, .item = note_item,
+                                     .lease = note_lease, .task = note_task};
     make_task(t, "t");
     make_task(t, "u");
     add_item(t, "a");
     virtual_env_advance(&t->clock, 10 * SECOND_US);
     add_item(t, "b");
     add_item(t, "c");
-    add_new(t, (tide_work_spec){.work_item_id = "d", .work_type = "other"});
+    add_new(t, (tide_work_spec){TIDE_WORK_SPEC_INIT, .work_item_id = "d", .work_type = "other"});
     const held a =
-        claim_with(t->store, (tide_work_claim_request){.limit = 1, .lease_us = 600 * SECOND_US});
+        claim_with(t->store, (tide_work_claim_request){TIDE_WORK_CLAIM_REQUEST_INIT, .limit = 1,
+                                                       .lease_us = 600 * SECOND_US});
     assert_string_equal("a", a.id);
     virtual_env_advance(&t->clock, 130 * SECOND_US);
     const held b = claim(t, "w");
     assert_string_equal("b", b.id);
     for (int i = 0; i < 3; i++) {
-        const tide_checkpoint_new checkpoint = {
-            .task_id = i ? "u" : "t", .type = "iteration_end", .snapshot = tide_view_of("{}")};
+        const tide_checkpoint_new checkpoint = {TIDE_CHECKPOINT_NEW_INIT, .task_id = i ? "u" : "t",
+                                                .type = "iteration_end",
+                                                .snapshot = tide_view_of("{}")};
         tide_checkpoint_numbers ignored;
         assert_ok(tide_journal_append(t->store, &checkpoint, &ignored, &t->err));
     }

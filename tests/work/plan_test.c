@@ -92,8 +92,8 @@ static void fill(store_test *t, int count)
     tide_work_spec items[500];
     tide_work_added added[500];
     for (int i = 0; i < 500; i++)
-        items[i] = (tide_work_spec){
-            .task_id = "t", .work_type = i % 5 ? "job" : "other", .max_retries = -1};
+        items[i] = (tide_work_spec){TIDE_WORK_SPEC_INIT, .task_id = "t",
+                                    .work_type = i % 5 ? "job" : "other", .max_retries = -1};
     for (int n = 0; n < count; n += 500)
         assert_ok_err(try_add(t, items, 500, added), &t->err);
 }
@@ -136,7 +136,8 @@ static void lists_are_walked_by_id(void **state)
     store_test *t = *state;
     make_task(t, "t");
     fill(t, 2000);
-    (void)claim_ids(t->store, (tide_work_claim_request){.limit = 200});
+    (void)claim_ids(t->store,
+                    (tide_work_claim_request){TIDE_WORK_CLAIM_REQUEST_INIT, .limit = 200});
     run_sql(t, "ANALYZE");
     const tide_sql *const statements[] = {TIDE_SQL_WORK_RENEW, TIDE_SQL_WORK_FINISH_MANY,
                                           TIDE_SQL_WORK_EXPIRE};

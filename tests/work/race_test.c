@@ -55,7 +55,8 @@ static void run_call(interleave *x, int index, void *arg)
     (void)index;
     call *c = arg;
     if (c->finished) {
-        tide_work_result result = {.work_item_id = c->finished->id, .token = c->finished->token};
+        tide_work_result result = {TIDE_WORK_RESULT_INIT, .work_item_id = c->finished->id,
+                                   .token = c->finished->token};
         c->status = tide_work_finish(c->store, &result, &c->err);
     } else if (c->item) {
         c->status = tide_work_add(c->store, c->item, 1, &c->added, &c->err);
@@ -103,8 +104,13 @@ static void a_claimer_passes_by_what_another_has_in_hand(void **state)
     interleave_until(&x, 0, 1);
     assert_string_equal("c", claim(t, "w").id);
     assert_string_equal(
-        "d", claim_with(t->store, (tide_work_claim_request){.types = two, .type_count = 2}).id);
-    assert_string_equal("e", claim_with(t->store, (tide_work_claim_request){.task_id = "t"}).id);
+        "d", claim_with(t->store, (tide_work_claim_request){TIDE_WORK_CLAIM_REQUEST_INIT,
+                                                            .types = two, .type_count = 2})
+                 .id);
+    assert_string_equal(
+        "e", claim_with(t->store,
+                        (tide_work_claim_request){TIDE_WORK_CLAIM_REQUEST_INIT, .task_id = "t"})
+                 .id);
     assert_true(claim(t, "w").token == 0);
     interleave_finish(&x, 0);
     interleave_done(&x);
@@ -159,12 +165,9 @@ static void two_sweepers_do_not_take_the_same_item(void **state)
 }
 
 static const char *const on_a[] = {"a"};
-static const tide_work_spec dependent = {.work_item_id = "d",
-                                         .task_id = "t",
-                                         .work_type = "job",
-                                         .max_retries = -1,
-                                         .depends_on = on_a,
-                                         .depends_on_count = 1};
+static const tide_work_spec dependent = {
+    TIDE_WORK_SPEC_INIT, .work_item_id = "d", .task_id = "t",       .work_type = "job",
+    .max_retries = -1,   .depends_on = on_a,  .depends_on_count = 1};
 
 /* The dependency completes while its dependent is being added: it waits for nothing that has happened already. */
 static void a_dependent_waits_for_a_completion_under_way(void **state)
@@ -205,8 +208,8 @@ static void a_completion_waits_for_a_dependent_being_added(void **state)
     assert_string_equal("d", claim(t, "w").id);
 }
 
-static const tide_work_spec unique = {
-    .task_id = "t", .work_type = "job", .max_retries = -1, .unique_key = "only"};
+static const tide_work_spec unique = {TIDE_WORK_SPEC_INIT, .task_id = "t", .work_type = "job",
+                                      .max_retries = -1, .unique_key = "only"};
 
 /* Two who add the same unique key: the second gets the first one's item, or its own if the first gives up. */
 static void one_of_two_makes_the_unique_item(void **state)
@@ -236,8 +239,8 @@ static void cancelling_a_task_waits_for_items_being_added(void **state)
 {
     store_test *t = *state;
     interleave x;
-    const tide_work_spec item = {
-        .work_item_id = "late", .task_id = "t", .work_type = "job", .max_retries = -1};
+    const tide_work_spec item = {TIDE_WORK_SPEC_INIT, .work_item_id = "late", .task_id = "t",
+                                 .work_type = "job", .max_retries = -1};
     actor a = {.item = &item};
     call c = {.cancelled = "t"};
     make_task(t, "t");

@@ -10,8 +10,7 @@ typedef struct told {
     int64_t next;
     char later[512];
     char responses[256];
-    int64_t token;
-    int64_t expires_at_us;
+    tide_task_lease lease;
 } told;
 
 static void join(char *out, size_t size, tide_view text)
@@ -56,28 +55,32 @@ static tide_status tell_response(void *arg, const tide_idempotency_key *key, tid
     return TIDE_OK;
 }
 
-static const tide_task_resume_fns fns = {
-    .item = tell_item, .iteration = tell_iteration, .later = tell_later, .response = tell_response};
+static const tide_task_resume_fns fns = {TIDE_TASK_RESUME_FNS_INIT, .item = tell_item,
+                                         .iteration = tell_iteration, .later = tell_later,
+                                         .response = tell_response};
 
 static tide_status try_resume(store_test *t, const char *task_id, const char *who, told *r)
 {
     *r = (told){.next = -1};
-    return tide_task_resume(t->store, task_id, who, LEASE_US, &r->token, &r->expires_at_us, &fns, r,
-                            &t->err);
+    return tide_task_resume(t->store,
+                            &(tide_task_resume_request){TIDE_TASK_RESUME_REQUEST_INIT,
+                                                        .task_id = task_id, .holder = who,
+                                                        .lease_us = LEASE_US},
+                            &fns, r, &r->lease, &t->err);
 }
 
 static void append(store_test *t, const char *task_id, const char *type, const char *json)
 {
-    const tide_checkpoint_new checkpoint = {
-        .task_id = task_id, .type = type, .snapshot = tide_view_of(json)};
+    const tide_checkpoint_new checkpoint = {TIDE_CHECKPOINT_NEW_INIT, .task_id = task_id,
+                                            .type = type, .snapshot = tide_view_of(json)};
     tide_checkpoint_numbers numbers;
     assert_ok_err(tide_journal_append(t->store, &checkpoint, &numbers, &t->err), &t->err);
 }
 
 static void answer(store_test *t, const char *key, const char *response)
 {
-    const tide_idempotency_request request = {
-        .key = key, .request_hash = "sha256:x", .task_id = "t"};
+    const tide_idempotency_request request = {TIDE_IDEMPOTENCY_REQUEST_INIT, .key = key,
+                                              .request_hash = "sha256:x", .task_id = "t"};
     tide_idempotency_state state = {0};
     assert_ok_err(tide_idempotency_begin(t->store, &request, &state, &t->err), &t->err);
     if (response)
@@ -96,9 +99,9 @@ static void a_resumer_is_told_everything_it_needs(void **state)
     virtual_env_advance(&t->clock, 1);
     add_item(t, "over");
     virtual_env_advance(&t->clock, 1);
-    add_new(t, (tide_work_spec){.work_item_id = "held", .priority = -1});
-    add_new(t, (tide_work_spec){.work_item_id = "done", .priority = -2});
-    const tide_work_claim_request one = {.limit = 1};
+    add_new(t, (tide_work_spec){TIDE_WORK_SPEC_INIT, .work_item_id = "held", .priority = -1});
+    add_new(t, (tide_work_spec){TIDE_WORK_SPEC_INIT, .work_item_id = "done", .priority = -2});
+    const tide_work_claim_request one = {TIDE_WORK_CLAIM_REQUEST_INIT, .limit = 1};
     held h[4];
     for (int i = 0; i < 4; i++)
         h[i] = claim_with(t->store, one);
@@ -113,7 +116,7 @@ static void a_resumer_is_told_everything_it_needs(void **state)
     answer(t, "asked", "{\"x\":1}");
     answer(t, "open", NULL);
     virtual_env_advance(&t->clock, LEASE_US - SECOND_US);
-    tide_work_ref ref = {.work_item_id = h[2].id, .token = h[2].token};
+    tide_work_ref ref = {TIDE_WORK_REF_INIT, .work_item_id = h[2].id, .token = h[2].token};
     assert_ok(tide_work_renew(t->store, &ref, 1, LEASE_US, &t->err));
     virtual_env_advance(&t->clock, SECOND_US);
     assert_ok_err(try_resume(t, "t", "resumer", &r), &t->err);
@@ -122,8 +125,8 @@ static void a_resumer_is_told_everything_it_needs(void **state)
     assert_int_equal(8, r.next);
     assert_string_equal("\"tool\" \"words\"", r.later);
     assert_string_equal("asked {\"x\":1}", r.responses);
-    assert_true(r.token > 0);
-    assert_true(r.expires_at_us == VIRTUAL_ENV_WALL_US + 2 + 2 * LEASE_US);
+    assert_true(r.lease.token > 0);
+    assert_true(r.lease.expires_at_us == VIRTUAL_ENV_WALL_US + 2 + 2 * LEASE_US);
 }
 
 /* A task lease keeps the second resumer out; the token fences like any other. */
@@ -138,14 +141,14 @@ static void the_second_resumer_is_kept_out(void **state)
     assert_contains(t->err.text, "held by one");
     assert_int_equal(-1, second.next);
     virtual_env_advance(&t->clock, LEASE_US - SECOND_US);
-    assert_ok_err(tide_task_renew(t->store, "t", first.token, LEASE_US, &t->err), &t->err);
+    assert_ok_err(tide_task_renew(t->store, "t", first.lease.token, LEASE_US, &t->err), &t->err);
     virtual_env_advance(&t->clock, LEASE_US);
     assert_status(TIDE_E_LEASE_LOST,
-                  tide_task_renew(t->store, "t", first.token, LEASE_US, &t->err));
+                  tide_task_renew(t->store, "t", first.lease.token, LEASE_US, &t->err));
     assert_ok(try_resume(t, "t", "two", &second));
-    assert_true(second.token > first.token);
-    assert_status(TIDE_E_LEASE_LOST, tide_task_release(t->store, "t", first.token, &t->err));
-    assert_ok(tide_task_release(t->store, "t", second.token, &t->err));
+    assert_true(second.lease.token > first.lease.token);
+    assert_status(TIDE_E_LEASE_LOST, tide_task_release(t->store, "t", first.lease.token, &t->err));
+    assert_ok(tide_task_release(t->store, "t", second.lease.token, &t->err));
     assert_ok(try_resume(t, "t", "three", &first));
 }
 
@@ -159,7 +162,7 @@ static void without_an_iteration_it_begins_at_one(void **state)
     assert_string_equal("-", r.end);
     assert_int_equal(1, r.next);
     assert_string_equal("\"early\"", r.later);
-    assert_ok(tide_task_release(t->store, "t", r.token, &t->err));
+    assert_ok(tide_task_release(t->store, "t", r.lease.token, &t->err));
     /* States that do not say their number are counted. */
     append(t, "t", "iteration_end", "[1]");
     append(t, "t", "iteration_end", "{\"iteration\":\"two\"}");
@@ -178,8 +181,8 @@ static void a_fork_resumes_from_what_it_shares(void **state)
     make_task(t, "t");
     append(t, "t", "iteration_end", "{\"iteration\":4}");
     append(t, "t", "tool_executed", "\"shared\"");
-    const tide_checkpoint_new point = {
-        .task_id = "t", .type = "manual_checkpoint", .snapshot = tide_view_of("{}")};
+    const tide_checkpoint_new point = {TIDE_CHECKPOINT_NEW_INIT, .task_id = "t",
+                                       .type = "manual_checkpoint", .snapshot = tide_view_of("{}")};
     tide_checkpoint_numbers numbers;
     assert_ok(tide_journal_append(t->store, &point, &numbers, &t->err));
     append(t, "t", "tool_executed", "\"not shared\"");
@@ -199,13 +202,15 @@ static void more_than_a_page_is_handed_over(void **state)
     append(t, "t", "iteration_end", "{\"iteration\":1}");
     for (int i = 0; i < 300; i++)
         append(t, "t", "tool_executed", "1");
-    int64_t token = 0;
-    int64_t expires_us = 0;
-    const tide_task_resume_fns only_later = {.later = tell_later};
+    tide_task_lease lease = {0};
+    const tide_task_resume_fns only_later = {TIDE_TASK_RESUME_FNS_INIT, .later = tell_later};
     r = (told){.next = 0};
-    assert_ok_err(tide_task_resume(t->store, "t", "r", LEASE_US, &token, &expires_us, &only_later,
-                                   &r, &t->err),
-                  &t->err);
+    assert_ok_err(
+        tide_task_resume(t->store,
+                         &(tide_task_resume_request){TIDE_TASK_RESUME_REQUEST_INIT, .task_id = "t",
+                                                     .holder = "r", .lease_us = LEASE_US},
+                         &only_later, &r, &lease, &t->err),
+        &t->err);
     assert_true(strlen(r.later) >= sizeof r.later - 2);
 }
 
@@ -233,15 +238,18 @@ static void ended_items_are_cleaned_in_steps(void **state)
     tide_work_spec items[600];
     tide_work_added added[600];
     for (int i = 0; i < 600; i++)
-        items[i] = (tide_work_spec){.task_id = "t", .work_type = "job", .max_retries = -1};
+        items[i] = (tide_work_spec){TIDE_WORK_SPEC_INIT, .task_id = "t", .work_type = "job",
+                                    .max_retries = -1};
     for (int n = 0; n < MANY; n += 600) {
         assert_ok(try_add(t, items, 600, added));
         tide_work_claims claims;
-        const tide_work_claim_request request = {.worker = "w", .limit = 600};
+        const tide_work_claim_request request = {TIDE_WORK_CLAIM_REQUEST_INIT, .worker = "w",
+                                                 .limit = 600};
         assert_ok(tide_work_claim(t->store, &request, &claims, &t->err));
         tide_work_result results[600];
         for (int i = 0; i < 600; i++)
-            results[i] = (tide_work_result){.work_item_id = claims.items[i].work_item_id,
+            results[i] = (tide_work_result){TIDE_WORK_RESULT_INIT,
+                                            .work_item_id = claims.items[i].work_item_id,
                                             .token = claims.items[i].lease_token};
         assert_ok_err(tide_work_finish_many(t->store, results, 600, &t->err), &t->err);
         tide_work_claims_done(&claims);
@@ -274,7 +282,8 @@ static void a_failure_that_was_not_followed_up_is_kept(void **state)
     make_task(t, "t");
     add_item(t, "a");
     const char *const on_a[] = {"a"};
-    add_new(t, (tide_work_spec){.work_item_id = "b", .depends_on = on_a, .depends_on_count = 1});
+    add_new(t, (tide_work_spec){TIDE_WORK_SPEC_INIT, .work_item_id = "b", .depends_on = on_a,
+                                .depends_on_count = 1});
     const held a = claim(t, "w");
     assert_ok(fail_it(t, &a, "x", true));
     virtual_env_advance(&t->clock, 3600 * SECOND_US);

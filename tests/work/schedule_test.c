@@ -4,16 +4,13 @@
 #include <stdio.h>
 #include <string.h>
 
-static const tide_schedule_new hourly = {
-    .name = "hourly", .task_id = "t", .work_type = "job", .cron = "0 * * * *", .max_retries = -1};
-static const tide_schedule_new often = {.name = "often",
-                                        .task_id = "t",
-                                        .work_type = "job",
-                                        .every_us = 10 * SECOND_US,
-                                        .input = "{\"n\":1}",
-                                        .priority = 2,
-                                        .max_retries = 5,
-                                        .timeout_us = MINUTE_US};
+static const tide_schedule_new hourly = {TIDE_SCHEDULE_NEW_INIT, .name = "hourly",
+                                         .task_id = "t",         .work_type = "job",
+                                         .cron = "0 * * * *",    .max_retries = -1};
+static const tide_schedule_new often = {
+    TIDE_SCHEDULE_NEW_INIT,     .name = "often",      .task_id = "t", .work_type = "job",
+    .every_us = 10 * SECOND_US, .input = "{\"n\":1}", .priority = 2,  .max_retries = 5,
+    .timeout_us = MINUTE_US};
 
 static int64_t add_schedule(store_test *t, const tide_schedule_new *schedule)
 {

@@ -77,7 +77,10 @@ static void mixed_ends_are_exhausted_not_quarantined(void **state)
     add_item(t, "a");
     for (int i = 0; i < 3; i++) {
         const held h = claim(t, "w");
-        assert_ok(tide_work_fail(t->store, h.id, h.token, "x", false, 0, NULL, &t->err));
+        assert_ok(tide_work_fail(t->store,
+                                 &(tide_work_failure){TIDE_WORK_FAILURE_INIT, .work_item_id = h.id,
+                                                      .token = h.token, .error = "x"},
+                                 NULL, &t->err));
     }
     (void)claim(t, "w");
     virtual_env_advance(&t->clock, LEASE_US);
@@ -93,7 +96,8 @@ static void the_crash_limit_is_the_callers(void **state)
 {
     store_test *t = *state;
     make_task(t, "t");
-    const tide_work_spec item = {.work_item_id = "a", .task_id = "t", .work_type = "job"};
+    const tide_work_spec item = {TIDE_WORK_SPEC_INIT, .work_item_id = "a", .task_id = "t",
+                                 .work_type = "job"};
     tide_work_added added;
     tide_work_swept swept;
     assert_ok(try_add(t, &item, 1, &added));
@@ -111,7 +115,8 @@ static void a_timeout_counts_as_a_failure(void **state)
 {
     store_test *t = *state;
     make_task(t, "t");
-    add_new(t, (tide_work_spec){.work_item_id = "a", .timeout_us = 5 * SECOND_US});
+    add_new(
+        t, (tide_work_spec){TIDE_WORK_SPEC_INIT, .work_item_id = "a", .timeout_us = 5 * SECOND_US});
     (void)claim(t, "w");
     virtual_env_advance(&t->clock, 5 * SECOND_US);
     assert_int_equal(1, sweep(t).requeued);
@@ -136,7 +141,7 @@ static void the_sweep_takes_what_is_over_and_nothing_else(void **state)
     const held over = claim(t, "w");
     const held kept = claim(t, "w");
     virtual_env_advance(&t->clock, LEASE_US - SECOND_US);
-    tide_work_ref ref = {.work_item_id = kept.id, .token = kept.token};
+    tide_work_ref ref = {TIDE_WORK_REF_INIT, .work_item_id = kept.id, .token = kept.token};
     assert_ok(tide_work_renew(t->store, &ref, 1, LEASE_US, &t->err));
     virtual_env_advance(&t->clock, SECOND_US);
     assert_int_equal(1, sweep(t).requeued);
@@ -169,8 +174,8 @@ static void delayed_items_that_are_due_are_promoted(void **state)
 {
     store_test *t = *state;
     make_task(t, "t");
-    add_new(t, (tide_work_spec){.work_item_id = "a", .delay_us = SECOND_US});
-    add_new(t, (tide_work_spec){.work_item_id = "b", .delay_us = MINUTE_US});
+    add_new(t, (tide_work_spec){TIDE_WORK_SPEC_INIT, .work_item_id = "a", .delay_us = SECOND_US});
+    add_new(t, (tide_work_spec){TIDE_WORK_SPEC_INIT, .work_item_id = "b", .delay_us = MINUTE_US});
     assert_int_equal(0, sweep(t).promoted);
     virtual_env_advance(&t->clock, SECOND_US);
     assert_int_equal(1, sweep(t).promoted);
@@ -190,10 +195,12 @@ static void a_great_crash_is_cleared_in_bounded_turns(void **state)
         tide_work_spec items[EACH];
         tide_work_added added[EACH];
         for (int n = 0; n < EACH; n++)
-            items[n] = (tide_work_spec){.task_id = task, .work_type = "job", .max_retries = -1};
+            items[n] = (tide_work_spec){TIDE_WORK_SPEC_INIT, .task_id = task, .work_type = "job",
+                                        .max_retries = -1};
         assert_ok(try_add(t, items, EACH, added));
     }
-    (void)claim_ids(t->store, (tide_work_claim_request){.limit = 200, .lease_us = LEASE_US});
+    (void)claim_ids(t->store, (tide_work_claim_request){TIDE_WORK_CLAIM_REQUEST_INIT, .limit = 200,
+                                                        .lease_us = LEASE_US});
     virtual_env_advance(&t->clock, LEASE_US);
     tide_work_swept swept;
     assert_ok_err(tide_work_sweep(t->store, 30, 0, &swept, &t->err), &t->err);
@@ -236,7 +243,8 @@ static void a_back_off_does_not_outlast_a_clock_that_was_ahead(void **state)
     make_task(t, "t");
     add_item(t, "a");
     virtual_env_set_wall(&t->clock, VIRTUAL_ENV_WALL_US + 10 * 86400 * SECOND_US);
-    add_new(t, (tide_work_spec){.work_item_id = "named", .delay_us = MINUTE_US});
+    add_new(t,
+            (tide_work_spec){TIDE_WORK_SPEC_INIT, .work_item_id = "named", .delay_us = MINUTE_US});
     const held h = claim(t, "w");
     assert_string_equal("a", h.id);
     assert_ok_err(fail_it(t, &h, "boom", false), &t->err);
@@ -266,17 +274,19 @@ static void what_is_due_soon_wakes_sweepers(void **state)
     add_item(t, "a");
     (void)is_woken(t, watch); /* one that was just opened may be ready */
     const char *const types[] = {"job"};
-    const tide_work_claim_request request = {
-        .worker = "w", .types = types, .type_count = 1, .lease_us = SECOND_US};
+    const tide_work_claim_request request = {TIDE_WORK_CLAIM_REQUEST_INIT, .worker = "w",
+                                             .types = types, .type_count = 1,
+                                             .lease_us = SECOND_US};
     const held h = claim_with(t->store, request);
     assert_true(h.token > 0);
     assert_true(is_woken(t, watch));
     assert_ok(fail_it(t, &h, "x", false));
     assert_true(is_woken(t, watch));
-    add_new(t, (tide_work_spec){.work_item_id = "late", .delay_us = 10 * SECOND_US});
+    add_new(t, (tide_work_spec){TIDE_WORK_SPEC_INIT, .work_item_id = "late",
+                                .delay_us = 10 * SECOND_US});
     assert_true(is_woken(t, watch));
-    const tide_schedule_new hourly = {
-        .name = "hourly", .task_id = "t", .work_type = "job", .cron = "0 * * * *"};
+    const tide_schedule_new hourly = {TIDE_SCHEDULE_NEW_INIT, .name = "hourly", .task_id = "t",
+                                      .work_type = "job", .cron = "0 * * * *"};
     assert_ok_err(tide_schedule_add(t->store, &hourly, NULL, &t->err), &t->err);
     assert_true(is_woken(t, watch));
 }
@@ -292,15 +302,14 @@ static void each_kind_alone_decides_the_next_sweep(void **state)
 {
     store_test *t = *state;
     make_task(t, "t");
-    const tide_schedule_new often = {.name = "often",
-                                     .task_id = "t",
-                                     .work_type = "job",
-                                     .every_us = 10 * SECOND_US,
-                                     .max_retries = -1};
+    const tide_schedule_new often = {
+        TIDE_SCHEDULE_NEW_INIT,     .name = "often",  .task_id = "t", .work_type = "job",
+        .every_us = 10 * SECOND_US, .max_retries = -1};
     assert_ok_err(tide_schedule_add(t->store, &often, NULL, &t->err), &t->err);
     assert_true(find_next_sweep(t) == 10 * SECOND_US);
     assert_ok(tide_schedule_remove(t->store, "often", &t->err));
-    add_new(t, (tide_work_spec){.work_item_id = "late", .delay_us = 20 * SECOND_US});
+    add_new(t, (tide_work_spec){TIDE_WORK_SPEC_INIT, .work_item_id = "late",
+                                .delay_us = 20 * SECOND_US});
     assert_true(find_next_sweep(t) == 20 * SECOND_US);
     assert_ok(tide_work_delete(t->store, "late", false, &t->err));
     assert_true(find_next_sweep(t) == INT64_MAX);
@@ -318,13 +327,12 @@ static void the_next_sweep_is_the_earliest_end_or_start(void **state)
     add_item(t, "a");
     assert_true(claim(t, "w").token > 0);
     assert_true(find_next_sweep(t) == LEASE_US);
-    add_new(t, (tide_work_spec){.work_item_id = "late", .delay_us = 20 * SECOND_US});
+    add_new(t, (tide_work_spec){TIDE_WORK_SPEC_INIT, .work_item_id = "late",
+                                .delay_us = 20 * SECOND_US});
     assert_true(find_next_sweep(t) == 20 * SECOND_US);
-    const tide_schedule_new often = {.name = "often",
-                                     .task_id = "t",
-                                     .work_type = "job",
-                                     .every_us = 10 * SECOND_US,
-                                     .max_retries = -1};
+    const tide_schedule_new often = {
+        TIDE_SCHEDULE_NEW_INIT,     .name = "often",  .task_id = "t", .work_type = "job",
+        .every_us = 10 * SECOND_US, .max_retries = -1};
     assert_ok(tide_schedule_add(t->store, &often, NULL, &t->err));
     assert_true(find_next_sweep(t) == 10 * SECOND_US);
     virtual_env_advance(&t->clock, 10 * SECOND_US);

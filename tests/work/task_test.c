@@ -53,7 +53,8 @@ static void a_task_is_made_and_found(void **state)
 {
     store_test *t = *state;
     char id[TIDE_WORK_ID_MAX + 1];
-    const tide_task_new task = {.title = "Process documents \xc3\xa4", .metadata = "{\"a\":1}"};
+    const tide_task_new task = {TIDE_TASK_NEW_INIT, .title = "Process documents \xc3\xa4",
+                                .metadata = "{\"a\":1}"};
     assert_ok_err(tide_task_create(t->store, &task, id, &t->err), &t->err);
     assert_int_equal(36, strlen(id));
     const task_copy c = find(t, id);
@@ -70,11 +71,13 @@ static void an_id_is_taken_once(void **state)
     store_test *t = *state;
     char id[TIDE_WORK_ID_MAX + 1];
     make_task(t, "t");
-    const tide_task_new again = {.task_id = "t", .title = "other"};
+    const tide_task_new again = {TIDE_TASK_NEW_INIT, .task_id = "t", .title = "other"};
     assert_status(TIDE_E_EXISTS, tide_task_create(t->store, &again, id, &t->err));
     assert_string_equal("A task", find(t, "t").title);
-    const tide_task_new bad[] = {
-        {.task_id = ""}, {.task_id = "a\x01"}, {.title = "\xff"}, {.metadata = "{"}};
+    const tide_task_new bad[] = {{TIDE_TASK_NEW_INIT, .task_id = ""},
+                                 {TIDE_TASK_NEW_INIT, .task_id = "a\x01"},
+                                 {TIDE_TASK_NEW_INIT, .title = "\xff"},
+                                 {TIDE_TASK_NEW_INIT, .metadata = "{"}};
     for (size_t i = 0; i < sizeof bad / sizeof bad[0]; i++)
         assert_status(TIDE_E_INVALID, tide_task_create(t->store, &bad[i], id, &t->err));
 }
@@ -156,7 +159,8 @@ static void cancelling_a_task_ends_its_items(void **state)
     make_task(t, "t");
     add_item(t, "held");
     add_item(t, "waiting");
-    add_new(t, (tide_work_spec){.work_item_id = "late", .delay_us = MINUTE_US});
+    add_new(t,
+            (tide_work_spec){TIDE_WORK_SPEC_INIT, .work_item_id = "late", .delay_us = MINUTE_US});
     const held h = claim(t, "w");
     assert_ok_err(tide_task_cancel(t->store, "t", &t->err), &t->err);
     assert_string_equal("cancelled", find(t, "t").status);
@@ -168,7 +172,7 @@ static void cancelling_a_task_ends_its_items(void **state)
     assert_ok(tide_task_cancel(t->store, "t", &t->err));
     assert_status(TIDE_E_CONFLICT, tide_task_finish(t->store, "t", false, false, &t->err));
     assert_status(TIDE_E_NOT_FOUND, tide_task_cancel(t->store, "none", &t->err));
-    const tide_work_spec item = {.task_id = "t", .work_type = "job"};
+    const tide_work_spec item = {TIDE_WORK_SPEC_INIT, .task_id = "t", .work_type = "job"};
     tide_work_added added;
     assert_status(TIDE_E_CONFLICT, try_add(t, &item, 1, &added));
 }
@@ -202,9 +206,9 @@ static void deleting_a_task_removes_everything_of_it(void **state)
     make_task(t, "t");
     make_task(t, "u");
     add_item(t, "a");
-    add_new(t, (tide_work_spec){.work_item_id = "other", .task_id = "u"});
+    add_new(t, (tide_work_spec){TIDE_WORK_SPEC_INIT, .work_item_id = "other", .task_id = "u"});
     const held h = claim(t, "w");
-    const tide_checkpoint_new checkpoint = {.type = "iteration_end",
+    const tide_checkpoint_new checkpoint = {TIDE_CHECKPOINT_NEW_INIT, .type = "iteration_end",
                                             .snapshot = tide_view_of("{}")};
     tide_checkpoint_numbers numbers;
     assert_ok(tide_work_checkpoint(t->store, h.id, h.token, &checkpoint, &numbers, &t->err));
@@ -219,7 +223,7 @@ static void deleting_a_task_removes_everything_of_it(void **state)
     /* The id may come again; tokens of its items do not. */
     make_task(t, "t");
     add_item(t, "a");
-    const tide_work_claim_request of_t = {.task_id = "t"};
+    const tide_work_claim_request of_t = {TIDE_WORK_CLAIM_REQUEST_INIT, .task_id = "t"};
     assert_true(claim_with(t->store, of_t).token > h.token);
     assert_status(TIDE_E_LEASE_LOST, finish(t, &h, NULL));
 }
@@ -228,8 +232,9 @@ static void a_task_with_forks_stays(void **state)
 {
     store_test *t = *state;
     make_task(t, "t");
-    const tide_checkpoint_new checkpoint = {
-        .task_id = "t", .type = "iteration_end", .snapshot = tide_view_of("{}")};
+    const tide_checkpoint_new checkpoint = {TIDE_CHECKPOINT_NEW_INIT, .task_id = "t",
+                                            .type = "iteration_end",
+                                            .snapshot = tide_view_of("{}")};
     tide_checkpoint_numbers numbers;
     assert_ok_err(tide_journal_append(t->store, &checkpoint, &numbers, &t->err), &t->err);
     char fork[TIDE_JOURNAL_ID_MAX + 1];
@@ -262,8 +267,9 @@ static void a_deleted_task_tells_the_followers_of_the_journal(void **state)
     make_task(t, "other");
     const char *const tasks[] = {"other", "t", "other", "t", "t", "other"};
     for (int i = 0; i < 6; i++) {
-        const tide_checkpoint_new row = {
-            .task_id = tasks[i], .type = "manual_checkpoint", .snapshot = tide_view_of("{}")};
+        const tide_checkpoint_new row = {TIDE_CHECKPOINT_NEW_INIT, .task_id = tasks[i],
+                                         .type = "manual_checkpoint",
+                                         .snapshot = tide_view_of("{}")};
         tide_checkpoint_numbers numbers;
         assert_ok_err(tide_journal_append(t->store, &row, &numbers, &t->err), &t->err);
     }
@@ -271,7 +277,10 @@ static void a_deleted_task_tells_the_followers_of_the_journal(void **state)
     assert_ok_err(tide_task_delete(t->store, "t", false, &t->err), &t->err);
     tide_journal_event event = {.count = 0};
     tide_journal_position position = {0};
-    assert_ok_err(tide_journal_tail(t->store, &position, 100, false, keep_event, &event, &t->err),
+    assert_ok_err(tide_journal_tail(
+                      t->store, &position,
+                      &(tide_journal_tail_options){TIDE_JOURNAL_TAIL_OPTIONS_INIT, .limit = 100},
+                      keep_event, &event, &t->err),
                   &t->err);
     assert_int_equal(1, position.event_id);
     assert_int_equal(TIDE_JOURNAL_DELETED, event.kind);

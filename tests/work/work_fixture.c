@@ -9,7 +9,7 @@
 void make_task(store_test *t, const char *task_id)
 {
     char made[TIDE_WORK_ID_MAX + 1];
-    const tide_task_new task = {.task_id = task_id, .title = "A task"};
+    const tide_task_new task = {TIDE_TASK_NEW_INIT, .task_id = task_id, .title = "A task"};
     assert_ok_err(tide_task_create(t->store, &task, made, &t->err), &t->err);
     assert_string_equal(task_id, made);
 }
@@ -34,7 +34,7 @@ void add_new(store_test *t, tide_work_spec item)
 
 void add_item(store_test *t, const char *id)
 {
-    add_new(t, (tide_work_spec){.work_item_id = id});
+    add_new(t, (tide_work_spec){TIDE_WORK_SPEC_INIT, .work_item_id = id});
 }
 
 held claim_with(tide_store *store, tide_work_claim_request request)
@@ -68,7 +68,8 @@ held claim(store_test *t, const char *worker)
 {
     static const char *const types[] = {"job"};
     return claim_with(t->store,
-                      (tide_work_claim_request){.worker = worker, .types = types, .type_count = 1});
+                      (tide_work_claim_request){TIDE_WORK_CLAIM_REQUEST_INIT, .worker = worker,
+                                                .types = types, .type_count = 1});
 }
 
 const char *claim_ids(tide_store *store, tide_work_claim_request request)
@@ -92,13 +93,18 @@ const char *claim_ids(tide_store *store, tide_work_claim_request request)
 
 tide_status finish(store_test *t, const held *h, const char *output)
 {
-    tide_work_result result = {.work_item_id = h->id, .token = h->token, .output = output};
+    tide_work_result result = {TIDE_WORK_RESULT_INIT, .work_item_id = h->id, .token = h->token,
+                               .output = output};
     return tide_work_finish(t->store, &result, &t->err);
 }
 
 tide_status fail_it(store_test *t, const held *h, const char *error, bool is_final)
 {
-    return tide_work_fail(t->store, h->id, h->token, error, is_final, -1, NULL, &t->err);
+    return tide_work_fail(t->store,
+                          &(tide_work_failure){TIDE_WORK_FAILURE_INIT, .work_item_id = h->id,
+                                               .token = h->token, .error = error,
+                                               .is_final = is_final, .retry_after_us = -1},
+                          NULL, &t->err);
 }
 
 tide_work_swept sweep(store_test *t)
@@ -195,8 +201,8 @@ static tide_status join_snapshot(void *arg, const tide_checkpoint *checkpoint, t
 const char *boundaries_of(store_test *t, const char *task_id)
 {
     static char out[65536];
-    const tide_journal_filter filter = {
-        .task_id = task_id, .type = "error_boundary", .with_snapshot = true};
+    const tide_journal_filter filter = {TIDE_JOURNAL_FILTER_INIT, .task_id = task_id,
+                                        .type = "error_boundary", .with_snapshot = true};
     out[0] = '\0';
     assert_ok_err(tide_journal_list(t->store, &filter, join_snapshot, out, &t->err), &t->err);
     return out;
@@ -213,7 +219,7 @@ static tide_status count_one(void *arg, const tide_checkpoint *checkpoint, tide_
 int64_t count_checkpoints(store_test *t, const char *task_id)
 {
     int64_t count = 0;
-    const tide_journal_filter filter = {.task_id = task_id};
+    const tide_journal_filter filter = {TIDE_JOURNAL_FILTER_INIT, .task_id = task_id};
     assert_ok_err(tide_journal_list(t->store, &filter, count_one, &count, &t->err), &t->err);
     return count;
 }

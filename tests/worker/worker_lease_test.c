@@ -19,7 +19,7 @@ static tide_status outlive_the_first_lease(rig *r, tide_job *job, tide_error *er
 {
     (void)err;
     tide_env *env = tide_store_env(tide_job_store(job));
-    const int64_t until_us = r->started_us + r->options.claim.lease_us * 5 / 4;
+    const int64_t until_us = r->started_us + r->options.lease_us * 5 / 4;
     while (rig_now_us() < until_us && !tide_job_is_stopping(job))
         env->sleep_us(env, 5000); /* this is the work */
     return tide_job_is_stopping(job) ? TIDE_E_INTERRUPTED : TIDE_OK;
@@ -32,7 +32,7 @@ static void renewal_keeps_items_beyond_their_first_lease(void **state)
     rig *r = *state;
     rig_let(r);
     r->act = outlive_the_first_lease;
-    r->options.claim.lease_us = 900000;
+    r->options.lease_us = 900000;
     r->options.prefetch = 1;
     r->options.item_max = 2;
     rig_add(r, "a");
@@ -55,7 +55,7 @@ static void a_lost_lease_is_told_and_the_result_is_refused(void **state)
     rig *r = *state;
     r->act = NULL;
     r->is_deaf = true; /* it goes on to its end, and believes that all went well */
-    r->options.claim.lease_us = 1500000;
+    r->options.lease_us = 1500000;
     r->options.item_max = 1;
     rig_add(r, "a");
     rig_start(r);
@@ -75,7 +75,7 @@ static void a_lost_lease_is_told_and_the_result_is_refused(void **state)
 
 static tide_status checkpoint_and_wait(rig *r, tide_job *job, tide_error *err)
 {
-    const tide_checkpoint_new checkpoint = {.type = "manual_checkpoint",
+    const tide_checkpoint_new checkpoint = {TIDE_CHECKPOINT_NEW_INIT, .type = "manual_checkpoint",
                                             .snapshot = tide_view_of("{}")};
     tide_checkpoint_numbers numbers;
     const tide_status status = tide_job_checkpoint(job, &checkpoint, &numbers, err);
@@ -105,7 +105,7 @@ static void a_refused_checkpoint_tells_the_job_to_stop(void **state)
 static void a_queued_item_that_is_lost_does_not_run(void **state)
 {
     rig *r = *state;
-    r->options.claim.lease_us = 1500000;
+    r->options.lease_us = 1500000;
     r->options.prefetch = 1;
     r->options.item_max = 2;
     rig_add(r, "a");
@@ -126,7 +126,7 @@ static void a_lease_that_cannot_be_renewed_is_given_up_before_its_end(void **sta
 {
     rig_hang hang;
     rig *r = *state;
-    r->options.claim.lease_us = 1200000;
+    r->options.lease_us = 1200000;
     r->options.item_max = 1;
     rig_add(r, "a");
     rig_start(r);
@@ -136,9 +136,9 @@ static void a_lease_that_cannot_be_renewed_is_given_up_before_its_end(void **sta
     rig_wait(r, "ended", 1);
     assert_int_equal(TIDE_JOB_LEASE_OVER, r->stop_reason);
     assert_true(r->lease_left_us > 0);
-    assert_true(r->lease_left_us <= r->options.claim.lease_us / 6);
+    assert_true(r->lease_left_us <= r->options.lease_us / 6);
     /* ... and not long before: the last lease was used. */
-    assert_true(r->stop_seen_us - r->started_us > r->options.claim.lease_us / 2);
+    assert_true(r->stop_seen_us - r->started_us > r->options.lease_us / 2);
     rig_wait(r, "trouble", 0);
     rig_hang_end(&hang);
     rig_join(r);
@@ -154,7 +154,8 @@ static void an_attempt_that_takes_too_long_has_failed(void **state)
 {
     rig *r = *state;
     r->options.item_max = 1;
-    rig_add_new(r, (tide_work_spec){.work_item_id = "a", .timeout_us = 1500000, .max_retries = 1});
+    rig_add_new(r, (tide_work_spec){TIDE_WORK_SPEC_INIT, .work_item_id = "a", .timeout_us = 1500000,
+                                    .max_retries = 1});
     rig_start(r);
     rig_join(r);
     assert_int_equal(TIDE_JOB_TIMED_OUT, r->stop_reason);
@@ -268,7 +269,7 @@ static void a_store_that_hangs_does_not_keep_a_stop_from_being_heard(void **stat
 {
     rig_hang hang;
     rig *r = *state;
-    r->options.claim.lease_us = 30 * SECOND_US;
+    r->options.lease_us = 30 * SECOND_US;
     r->options.drain_us = 3600 * SECOND_US;
     r->options.prefetch = 1;
     rig_add(r, "a");

@@ -150,7 +150,11 @@ static rig *open_rig(store_test *t, tide_store *mine)
     (void)pthread_cond_init(&r->moved, NULL);
     static const char *const types[] = {"job"};
     r->options = (tide_worker_options){
-        .claim = {.worker = "w", .types = types, .type_count = 1, .lease_us = 3600 * SECOND_US},
+        TIDE_WORKER_OPTIONS_INIT,
+        .worker = "w",
+        .types = types,
+        .type_count = 1,
+        .lease_us = 3600 * SECOND_US,
         .poll_us = 3600 * SECOND_US,
         .sweep_us = -1,
         .run = run_one,
@@ -170,7 +174,7 @@ static int finish_setup(void **state)
     t->store = NULL;
     rig *r = open_rig(t, store_test_open_real(t));
     char id[TIDE_WORK_ID_MAX + 1];
-    const tide_task_new task = {.task_id = "t", .title = "a task"};
+    const tide_task_new task = {TIDE_TASK_NEW_INIT, .task_id = "t", .title = "a task"};
     assert_ok_err(tide_task_create(r->mine, &task, id, &t->err), &t->err);
     *state = r;
     return 0;
@@ -235,7 +239,7 @@ void rig_add_new(rig *r, tide_work_spec item)
 
 void rig_add(rig *r, const char *id)
 {
-    rig_add_new(r, (tide_work_spec){.work_item_id = id, .max_retries = -1});
+    rig_add_new(r, (tide_work_spec){TIDE_WORK_SPEC_INIT, .work_item_id = id, .max_retries = -1});
 }
 
 static void *run_worker(void *arg)

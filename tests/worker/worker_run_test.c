@@ -27,8 +27,8 @@ static void what_the_function_returns_decides(void **state)
     r->options.item_max = 1;
     for (size_t i = 0; i < sizeof cases / sizeof cases[0]; i++) {
         r->result = cases[i].returned;
-        rig_add_new(r, (tide_work_spec){
-                           .work_item_id = cases[i].id, .priority = (int64_t)i, .max_retries = 1});
+        rig_add_new(r, (tide_work_spec){TIDE_WORK_SPEC_INIT, .work_item_id = cases[i].id,
+                                        .priority = (int64_t)i, .max_retries = 1});
         rig_start(r);
         rig_join(r);
         assert_string_equal(cases[i].status, rig_look(r, cases[i].id).status);
@@ -48,10 +48,10 @@ static void what_the_function_returns_decides(void **state)
 static tide_status finish_twice(rig *r, tide_job *job, tide_error *err)
 {
     (void)r;
-    tide_work_result broken = {.output = "{\"unfinished\":"};
+    tide_work_result broken = {TIDE_WORK_RESULT_INIT, .output = "{\"unfinished\":"};
     if (tide_job_finish(job, &broken, err) != TIDE_E_INVALID)
         return TIDE_E_FAILED;
-    tide_work_result result = {.output = "{\"rows\":42}"};
+    tide_work_result result = {TIDE_WORK_RESULT_INIT, .output = "{\"rows\":42}"};
     return tide_job_finish(job, &result, err);
 }
 
@@ -85,14 +85,15 @@ static tide_status go_on_from_the_checkpoint(rig *r, tide_job *job, tide_error *
     const tide_status found = tide_job_last_checkpoint(job, read_state, text, err);
     if (found == TIDE_NONE) {
         tide_checkpoint_numbers numbers;
-        const tide_checkpoint_new checkpoint = {.type = "manual_checkpoint",
+        const tide_checkpoint_new checkpoint = {TIDE_CHECKPOINT_NEW_INIT,
+                                                .type = "manual_checkpoint",
                                                 .snapshot = tide_view_of("{\"page\":7}")};
         TIDE_TRY(tide_job_checkpoint(job, &checkpoint, &numbers, err));
         TIDE_TRY(tide_job_progress(job, "{\"percent\":70}", err));
         return tide_job_fail(job, "once more", false, 0, err);
     }
     TIDE_TRY(found);
-    tide_work_result result = {.output = text};
+    tide_work_result result = {TIDE_WORK_RESULT_INIT, .output = text};
     return tide_job_finish(job, &result, err);
 }
 
@@ -187,9 +188,8 @@ static void until_empty_does_not_wait_for_what_others_do(void **state)
     rig *r = *state;
     r->options.until_empty = true;
     rig_let(r);
-    rig_add_new(r, (tide_work_spec){.work_item_id = "later",
-                                    .work_type = "other",
-                                    .delay_us = 3600 * SECOND_US});
+    rig_add_new(r, (tide_work_spec){TIDE_WORK_SPEC_INIT, .work_item_id = "later",
+                                    .work_type = "other", .delay_us = 3600 * SECOND_US});
     rig_add(r, "a");
     rig_start(r);
     rig_join(r);
@@ -230,7 +230,8 @@ static void add_and_wait(rig *r, const char *id, const char *type)
 {
     const int before = rig_count(r, "finished");
     rig_wait(r, "swept", rig_count(r, "swept") + 3);
-    rig_add_new(r, (tide_work_spec){.work_item_id = id, .work_type = type, .max_retries = -1});
+    rig_add_new(r, (tide_work_spec){TIDE_WORK_SPEC_INIT, .work_item_id = id, .work_type = type,
+                                    .max_retries = -1});
     rig_wait(r, "finished", before + 1);
 }
 
@@ -252,7 +253,7 @@ static void a_worker_of_every_type_is_woken_too(void **state)
     rig *r = *state;
     rig_let(r);
     r->options.sweep_us = 30000;
-    r->options.claim.type_count = 0;
+    r->options.type_count = 0;
     rig_start(r);
     add_and_wait(r, "a", "one");
     add_and_wait(r, "b", "one");
@@ -273,12 +274,14 @@ static void whatever_becomes_claimable_wakes_the_worker(void **state)
     rig_wait(r, "swept", 3);
     assert_ok_err(tide_work_resume(r->mine, "job", &r->t->err), &r->t->err);
     rig_wait(r, "finished", 1);
-    rig_add_new(r, (tide_work_spec){.work_item_id = "delayed", .delay_us = 100000});
+    rig_add_new(
+        r, (tide_work_spec){TIDE_WORK_SPEC_INIT, .work_item_id = "delayed", .delay_us = 100000});
     rig_wait(r, "finished", 2);
     static const char *const needs[] = {"first"};
-    rig_add_new(r, (tide_work_spec){.work_item_id = "first", .delay_us = 50000});
-    rig_add_new(
-        r, (tide_work_spec){.work_item_id = "second", .depends_on = needs, .depends_on_count = 1});
+    rig_add_new(r,
+                (tide_work_spec){TIDE_WORK_SPEC_INIT, .work_item_id = "first", .delay_us = 50000});
+    rig_add_new(r, (tide_work_spec){TIDE_WORK_SPEC_INIT, .work_item_id = "second",
+                                    .depends_on = needs, .depends_on_count = 1});
     rig_wait(r, "finished", 4);
     tide_worker_stop(r->worker);
     rig_join(r);
@@ -293,7 +296,8 @@ static void a_worker_sweeps_what_another_left_behind(void **state)
     r->options.item_max = 1;
     rig_add(r, "a");
     tide_work_claims claims = {.count = 0};
-    const tide_work_claim_request request = {.worker = "gone", .lease_us = 50000};
+    const tide_work_claim_request request = {TIDE_WORK_CLAIM_REQUEST_INIT, .worker = "gone",
+                                             .lease_us = 50000};
     assert_ok_err(tide_work_claim(r->mine, &request, &claims, &r->t->err), &r->t->err);
     tide_work_claims_done(&claims);
     rig_start(r);
@@ -313,7 +317,7 @@ static void bad_options_are_refused(void **state)
     bad[1].threads = TIDE_WORKER_THREADS_MAX + 1;
     bad[2].prefetch = TIDE_WORKER_PREFETCH_MAX; /* with the one that runs that is one too many */
     bad[3].prefetch = -1;
-    bad[4].claim.worker = "";
+    bad[4].worker = "";
     for (size_t i = 0; i < sizeof bad / sizeof bad[0]; i++) {
         tide_worker *worker = NULL;
         assert_status(TIDE_E_INVALID, tide_worker_open(&worker, r->store, &bad[i], &r->t->err));
@@ -325,7 +329,7 @@ static void bad_options_are_refused(void **state)
 static void a_claim_that_can_never_succeed_ends_the_worker(void **state)
 {
     rig *r = *state;
-    r->options.claim.lease_us = 1;
+    r->options.lease_us = 1;
     rig_start(r);
     assert_int_equal(0, pthread_join(r->thread, NULL));
     r->is_running = false;

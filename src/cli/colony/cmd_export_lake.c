@@ -71,7 +71,8 @@ static tide_status find_catalog(tide_tx *tx, void *arg, tide_error *err)
 static tide_status open_catalog(delivery *d, tide_error *err)
 {
     const char *name = tide_cli_text(d->cli, TIDE_CLI_CATALOG);
-    tide_store_options options = {.mode = TIDE_STORE_EXISTING, .is_inline = true};
+    tide_store_options options = {TIDE_STORE_OPTIONS_INIT, .mode = TIDE_STORE_EXISTING,
+                                  .is_inline = true};
     tide_cli_store_options(d->cli, &options);
     TIDE_TRY(
         tide_store_open(&d->metabase.store, tide_cli_text(d->cli, TIDE_CLI_LAKE), &options, err));

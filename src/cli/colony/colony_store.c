@@ -16,7 +16,7 @@
 static tide_status open_store(const tide_cli *cli, const char *url, tide_store **out,
                               tide_store_mode mode, bool is_daemon, tide_error *err)
 {
-    tide_store_options options = {.mode = mode, .is_inline = !is_daemon};
+    tide_store_options options = {TIDE_STORE_OPTIONS_INIT, .mode = mode, .is_inline = !is_daemon};
     tide_cli_store_options(cli, &options);
     return tide_store_open(out, url, &options, err);
 }

@@ -12,7 +12,7 @@ static tide_status run(tide_cli *cli, tide_error *err)
     tide_log log;
     tide_agent_options options = {
         .name = tide_cli_text(cli, TIDE_CLI_NAME),
-        .feed = {.keep_us = tide_cli_number(cli, TIDE_CLI_KEEP_FOR),
+        .feed = {TIDE_FEED_OPTIONS_INIT, .keep_us = tide_cli_number(cli, TIDE_CLI_KEEP_FOR),
                  .keep_bytes = tide_cli_number(cli, TIDE_CLI_KEEP_BYTES),
                  .hard_us = tide_cli_number(cli, TIDE_CLI_HARD_FOR),
                  .hard_bytes = tide_cli_number(cli, TIDE_CLI_HARD_BYTES),

@@ -3,7 +3,7 @@
 
 tide_status tide_cli_feed_open(tide_cli *cli, tide_cli_feed_handle *out, tide_error *err)
 {
-    const tide_feed_options options = {.reserve_bytes = -1};
+    const tide_feed_options options = {TIDE_FEED_OPTIONS_INIT, .reserve_bytes = -1};
     TIDE_TRY(tide_cli_open_store(cli, &out->store, TIDE_STORE_AS_IS, err));
     return tide_feed_open(&out->feed, out->store, &options, err);
 }

@@ -91,6 +91,7 @@ static void tell_holes(walk *w, const tide_feed_answer *answer)
 static tide_status walk_page(walk *w, tide_error *err)
 {
     const tide_feed_request request = {
+        TIDE_FEED_REQUEST_INIT,
         .stream = w->stream,
         .start_seq = w->position,
         .last_seq = w->last_seq,

@@ -56,7 +56,7 @@ tide_status tide_cli_open_store(tide_cli *cli, tide_store **out, tide_store_mode
                                 tide_error *err)
 {
     /* One command is one closure: there is nothing to group, so no thread is needed. */
-    tide_store_options options = {.mode = mode, .is_inline = true};
+    tide_store_options options = {TIDE_STORE_OPTIONS_INIT, .mode = mode, .is_inline = true};
     tide_cli_store_options(cli, &options);
     return tide_store_open(out, tide_cli_text(cli, TIDE_CLI_STORE), &options, err);
 }

@@ -101,9 +101,13 @@ static tide_status list_all(tide_cli *cli, tide_error *err)
     listing list = {.cli = cli};
     tide_cli_table_init(&list.table, &cli->out, columns, sizeof columns / sizeof columns[0]);
     const tide_status status = tide_idempotency_list(
-        store, tide_cli_text(cli, TIDE_CLI_STATUS), tide_cli_text(cli, TIDE_CLI_TASK),
-        tide_cli_is_given(cli, TIDE_CLI_ALL) ? 0 : tide_cli_number(cli, TIDE_CLI_LIMIT), list_one,
-        &list, err);
+        store,
+        &(tide_idempotency_filter){
+            TIDE_IDEMPOTENCY_FILTER_INIT, .status = tide_cli_text(cli, TIDE_CLI_STATUS),
+            .task_id = tide_cli_text(cli, TIDE_CLI_TASK),
+            .limit =
+                tide_cli_is_given(cli, TIDE_CLI_ALL) ? 0 : tide_cli_number(cli, TIDE_CLI_LIMIT)},
+        list_one, &list, err);
     const tide_status printed = tide_cli_table_done(&list.table, status < TIDE_OK ? NULL : err);
     return status < TIDE_OK ? status : printed;
 }

@@ -91,6 +91,7 @@ static tide_status begin(run *r, tide_error *err)
     const tide_cli *cli = r->cli;
     r->lock_us = tide_cli_number(cli, TIDE_CLI_LOCK);
     const tide_idempotency_request request = {
+        TIDE_IDEMPOTENCY_REQUEST_INIT,
         .scope = tide_cli_text(cli, TIDE_CLI_SCOPE),
         .key = tide_cli_text(cli, TIDE_CLI_KEY),
         .request_hash = r->hash,

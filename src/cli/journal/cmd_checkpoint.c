@@ -25,6 +25,7 @@ static tide_status annotate(tide_cli *cli, tide_error *err)
 static tide_status compact(tide_cli *cli, tide_error *err)
 {
     const tide_compaction policy = {
+        TIDE_COMPACTION_INIT,
         .task_id = tide_cli_text(cli, TIDE_CLI_TASK),
         .keep = tide_cli_number(cli, TIDE_CLI_KEEP) > 0 ? tide_cli_number(cli, TIDE_CLI_KEEP) : -1,
         .keep_tagged = tide_cli_is_given(cli, TIDE_CLI_KEEP_TAGGED),

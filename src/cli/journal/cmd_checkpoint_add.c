@@ -172,6 +172,7 @@ tide_status tide_cli_checkpoint_add(tide_cli *cli, tide_error *err)
     TIDE_TRY(capture(cli, &metadata, err));
     const tide_cli_values tags = tide_cli_list(cli, TIDE_CLI_TAG);
     const tide_checkpoint_new checkpoint = {
+        TIDE_CHECKPOINT_NEW_INIT,
         .checkpoint_id = tide_cli_text(cli, TIDE_CLI_KEY),
         .task_id = tide_cli_text(cli, TIDE_CLI_TASK),
         .work_item_id = tide_cli_text(cli, TIDE_CLI_WORK_ITEM),

@@ -74,8 +74,12 @@ static tide_status export_to(tide_cli *cli, tide_store *store, tide_journal_tran
     TIDE_CLEANUP(end_export) export_job job = {.file = {.fd = -1}};
     tide_cli_progress_begin(&job.progress, &cli->out, "exporting");
     TIDE_TRY(tide_cli_whole_file_open(&job.file, cli->args[0], err));
-    TIDE_TRY(tide_journal_export(store, tide_cli_text(cli, TIDE_CLI_TASK), write_export, &job,
-                                 show_export, moved, err));
+    TIDE_TRY(tide_journal_export(
+        store,
+        &(tide_journal_export_request){TIDE_JOURNAL_EXPORT_REQUEST_INIT,
+                                       .task_id = tide_cli_text(cli, TIDE_CLI_TASK),
+                                       .write = write_export, .progress = show_export, .arg = &job},
+        moved, err));
     return tide_cli_whole_file_publish(&job.file, err);
 }
 
@@ -100,6 +104,7 @@ tide_status tide_cli_checkpoint_archive(tide_cli *cli, tide_error *err)
     TIDE_TRY(tide_cli_open_store(cli, &store, TIDE_STORE_EXISTING, err));
     TIDE_TRY(export_to(cli, store, &moved, err));
     const tide_compaction policy = {
+        TIDE_COMPACTION_INIT,
         .task_id = tide_cli_text(cli, TIDE_CLI_TASK),
         .keep = tide_cli_number(cli, TIDE_CLI_KEEP) > 0 ? tide_cli_number(cli, TIDE_CLI_KEEP) : -1,
         .keep_tagged = tide_cli_is_given(cli, TIDE_CLI_KEEP_TAGGED),
@@ -147,8 +152,8 @@ static tide_status read_bytes(void *arg, void *bytes, size_t len, size_t *got, t
 /* All of a file is published by one transaction, however large it is. */
 static tide_status open_for_import(const tide_cli *cli, tide_store **out, tide_error *err)
 {
-    tide_store_options options = {
-        .mode = TIDE_STORE_CREATE, .is_inline = true, .closure_us = PUBLISH_MAX_US};
+    tide_store_options options = {TIDE_STORE_OPTIONS_INIT, .mode = TIDE_STORE_CREATE,
+                                  .is_inline = true, .closure_us = PUBLISH_MAX_US};
     tide_cli_store_options(cli, &options);
     return tide_store_open(out, tide_cli_text(cli, TIDE_CLI_STORE), &options, err);
 }

@@ -101,6 +101,7 @@ tide_status tide_cli_checkpoint_list(tide_cli *cli, tide_error *err)
 {
     tide_env *env = tide_env_system();
     tide_journal_filter filter = {
+        TIDE_JOURNAL_FILTER_INIT,
         .task_id = tide_cli_text(cli, TIDE_CLI_TASK),
         .work_item_id = tide_cli_text(cli, TIDE_CLI_WORK_ITEM),
         .type = tide_cli_text(cli, TIDE_CLI_TYPE),
@@ -121,7 +122,8 @@ tide_status tide_cli_checkpoint_list(tide_cli *cli, tide_error *err)
 
 tide_status tide_cli_checkpoint_range(tide_cli *cli, tide_error *err)
 {
-    tide_journal_filter filter = {.task_id = tide_cli_text(cli, TIDE_CLI_TASK),
+    tide_journal_filter filter = {TIDE_JOURNAL_FILTER_INIT,
+                                  .task_id = tide_cli_text(cli, TIDE_CLI_TASK),
                                   .order = TIDE_JOURNAL_OLDEST_FIRST};
     TIDE_TRY(tide_cli_parse_number(&filter.first_global, cli->args[0], "A", 0, INT64_MAX, err));
     TIDE_TRY(tide_cli_parse_number(&filter.last_global, cli->args[1], "B", 0, INT64_MAX, err));
@@ -227,8 +229,11 @@ tide_status tide_cli_checkpoint_tail(tide_cli *cli, tide_error *err)
     following f = {.out = &cli->out, .from = from};
     bool is_away = false;
     for (;;) {
-        tide_status status =
-            tide_journal_tail(store, &position, 500, cli->out.is_json, print_event, &f, err);
+        tide_status status = tide_journal_tail(
+            store, &position,
+            &(tide_journal_tail_options){TIDE_JOURNAL_TAIL_OPTIONS_INIT, .limit = 500,
+                                         .with_snapshot = cli->out.is_json},
+            print_event, &f, err);
         if (status < TIDE_OK && !(is_following && tide_status_get(status)->is_retryable))
             return status;
         TIDE_TRY(tide_cli_output_flush(&cli->out, err));

@@ -13,8 +13,8 @@
 tide_status tide_cli_open_lake(tide_cli *cli, tide_cli_metabase *out, int64_t closure_us,
                                tide_error *err)
 {
-    tide_store_options options = {
-        .mode = TIDE_STORE_EXISTING, .is_inline = true, .closure_us = closure_us};
+    tide_store_options options = {TIDE_STORE_OPTIONS_INIT, .mode = TIDE_STORE_EXISTING,
+                                  .is_inline = true, .closure_us = closure_us};
     tide_cli_store_options(cli, &options);
     TIDE_TRY(tide_store_open(&out->store, tide_cli_text(cli, TIDE_CLI_STORE), &options, err));
     return tide_lake_open(&out->lake, out->store, err);

@@ -136,8 +136,8 @@ static tide_status ask_work(tide_top_source *source, tide_top_snapshot *out, tid
 
 static tide_status take_work(tide_top_source *source, tide_top_snapshot *out, tide_error *err)
 {
-    static const tide_work_stats_fns fns = {
-        .item = keep_item, .lease = keep_leases, .task = keep_task};
+    static const tide_work_stats_fns fns = {TIDE_WORK_STATS_FNS_INIT, .item = keep_item,
+                                            .lease = keep_leases, .task = keep_task};
     if (!source->colony.store)
         return ask_work(source, out, err);
     TIDE_TRY(tide_work_stats(source->colony.store, &fns, out, err));

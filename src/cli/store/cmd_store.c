@@ -45,7 +45,8 @@ static tide_status read_version(char version[VERSION_SIZE], tide_store *store, t
 /* Also a server that lacks an epoch which was seen before: to look at it, or to begin one above. */
 static tide_status open_any(tide_cli *cli, tide_store **out, tide_store_mode mode, tide_error *err)
 {
-    tide_store_options options = {.mode = mode, .is_inline = true, .is_mismatch_allowed = true};
+    tide_store_options options = {TIDE_STORE_OPTIONS_INIT, .mode = mode, .is_inline = true,
+                                  .is_mismatch_allowed = true};
     tide_cli_store_options(cli, &options);
     return tide_store_open(out, tide_cli_text(cli, TIDE_CLI_STORE), &options, err);
 }

@@ -23,6 +23,7 @@ static void print_members(tide_cli_output *out, const tide_token *token)
 static tide_status create(tide_cli *cli, tide_error *err)
 {
     const tide_token_new wanted = {
+        TIDE_TOKEN_NEW_INIT,
         .name = cli->args[0],
         .agent = tide_cli_text(cli, TIDE_CLI_AGENT),
         .role = (tide_token_role)(tide_cli_number(cli, TIDE_CLI_ROLE) + TIDE_TOKEN_READ),

@@ -18,6 +18,7 @@ static tide_status add(tide_cli *cli, tide_error *err)
     if (input)
         TIDE_TRY(tide_cli_input_json(&data, input, "--input", err));
     const tide_schedule_new schedule = {
+        TIDE_SCHEDULE_NEW_INIT,
         .name = cli->args[0],
         .task_id = tide_cli_text(cli, TIDE_CLI_TASK),
         .work_type = tide_cli_text(cli, TIDE_CLI_TYPE),

@@ -19,6 +19,7 @@ static tide_status create(tide_cli *cli, tide_error *err)
         TIDE_TRY(tide_cli_input_json(&metadata, tide_cli_text(cli, TIDE_CLI_METADATA), "--metadata",
                                      err));
     const tide_task_new task = {
+        TIDE_TASK_NEW_INIT,
         .task_id = tide_cli_text(cli, TIDE_CLI_TASK),
         .title = cli->args[0],
         .metadata = metadata.len > 0 ? tide_buffer_text(&metadata) : NULL,
@@ -182,15 +183,13 @@ static tide_status resume_response(void *arg, const tide_idempotency_key *key, t
 
 static tide_status resume(tide_cli *cli, tide_error *err)
 {
-    static const tide_task_resume_fns fns = {.item = resume_item,
-                                             .iteration = resume_iteration,
-                                             .later = resume_later,
+    static const tide_task_resume_fns fns = {TIDE_TASK_RESUME_FNS_INIT, .item = resume_item,
+                                             .iteration = resume_iteration, .later = resume_later,
                                              .response = resume_response};
     char name[TIDE_CLI_WORKER_SIZE];
     tide_cli_worker_name(cli, TIDE_CLI_HOLDER, name);
     resumption r = {.items = 0};
-    int64_t token = 0;
-    int64_t expires_at_us = 0;
+    tide_task_lease lease = {0};
     TIDE_CLEANUP(tide_store_closep) tide_store *store = NULL;
     TIDE_TRY(tide_cli_open_store(cli, &store, TIDE_STORE_EXISTING, err));
     if (cli->out.is_json) {
@@ -201,13 +200,16 @@ static tide_status resume(tide_cli *cli, tide_error *err)
         return tide_cli_print_method(&cli->out, store, tide_rpc_resume_task, &request.base,
                                      &tidemark__work__v1__resume_task_response__descriptor, err);
     }
-    TIDE_TRY(tide_task_resume(store, cli->args[0], name, tide_cli_number(cli, TIDE_CLI_LEASE),
-                              &token, &expires_at_us, &fns, &r, err));
+    TIDE_TRY(tide_task_resume(store,
+                              &(tide_task_resume_request){
+                                  TIDE_TASK_RESUME_REQUEST_INIT, .task_id = cli->args[0],
+                                  .holder = name, .lease_us = tide_cli_number(cli, TIDE_CLI_LEASE)},
+                              &fns, &r, &lease, err));
     tide_cli_print(cli->out.file,
                    "resumed under token %" PRId64 "\nnext iteration   %" PRId64
                    "\nunfinished items %" PRId64 "\nlater results    %" PRId64
                    "\nstored responses %" PRId64 "\n",
-                   token, r.next_iteration, r.items, r.later, r.responses);
+                   lease.token, r.next_iteration, r.items, r.later, r.responses);
     return TIDE_OK;
 }
 

@@ -168,7 +168,7 @@ static tide_status take_run_after(const line_reader *r, tide_work_spec *item, ti
 static tide_status read_item(const line_reader *r, const char *task_id, tide_work_spec *item,
                              tide_error *err)
 {
-    *item = (tide_work_spec){.task_id = task_id, .max_retries = -1};
+    *item = (tide_work_spec){TIDE_WORK_SPEC_INIT, .task_id = task_id, .max_retries = -1};
     TIDE_TRY(check_names(r, err));
     TIDE_TRY(take_text(r, &item->work_item_id, "work_item_id", NULL, err));
     TIDE_TRY(take_text(r, &item->task_id, "task_id", "task", err));
@@ -278,6 +278,7 @@ tide_status tide_cli_work_add(tide_cli *cli, tide_error *err)
         TIDE_TRY(tide_cli_input_json(&data, input, "--input", err));
     const tide_cli_values depends = tide_cli_list(cli, TIDE_CLI_DEPENDS_ON);
     tide_work_spec item = {
+        TIDE_WORK_SPEC_INIT,
         .work_item_id = tide_cli_text(cli, TIDE_CLI_WORK_ITEM),
         .task_id = tide_cli_text(cli, TIDE_CLI_TASK),
         .work_type = type,

@@ -45,6 +45,7 @@ tide_status tide_cli_work_claim(tide_cli *cli, tide_error *err)
     tide_cli_worker_name(cli, TIDE_CLI_WORKER, worker);
     const tide_cli_values types = tide_cli_list(cli, TIDE_CLI_TYPE);
     const tide_work_claim_request request = {
+        TIDE_WORK_CLAIM_REQUEST_INIT,
         .worker = worker,
         .types = types.items,
         .type_count = types.count,
@@ -81,6 +82,7 @@ static tide_status parse_refs(const tide_cli *cli, tide_work_ref *refs, char **t
         texts[i] = strndup(cli->args[i], (size_t)(equals - cli->args[i]));
         if (!texts[i])
             return tide_no_memory(err);
+        refs[i].size = sizeof refs[i];
         refs[i].work_item_id = texts[i];
     }
     return TIDE_OK;
@@ -162,6 +164,7 @@ tide_status tide_cli_work_checkpoint(tide_cli *cli, tide_error *err)
     TIDE_TRY(tide_cli_input_json(&data, tide_cli_text(cli, TIDE_CLI_DATA), "--data", err));
     const tide_cli_values tags = tide_cli_list(cli, TIDE_CLI_TAG);
     const tide_checkpoint_new checkpoint = {
+        TIDE_CHECKPOINT_NEW_INIT,
         .type = tide_cli_text(cli, TIDE_CLI_TYPE),
         .snapshot = tide_buffer_view(&data),
         .message = tide_cli_text(cli, TIDE_CLI_MESSAGE),
@@ -196,12 +199,13 @@ tide_status tide_cli_work_progress(tide_cli *cli, tide_error *err)
 
 tide_status tide_cli_work_finish(tide_cli *cli, tide_error *err)
 {
-    tide_work_result result = {.work_item_id = NULL};
+    tide_work_result result = {TIDE_WORK_RESULT_INIT, .work_item_id = NULL};
     TIDE_TRY(find_holder(cli, &result.work_item_id, &result.token, err));
     TIDE_CLEANUP(tide_buffer_done) tide_buffer output = tide_buffer_of(TIDE_WORK_DATA_MAX);
     TIDE_CLEANUP(tide_buffer_done) tide_buffer data = tide_buffer_of(TIDE_JOURNAL_SNAPSHOT_MAX);
     TIDE_CLEANUP(tide_cli_items_freep) tide_cli_items *items = NULL;
-    tide_checkpoint_new checkpoint = {.type = tide_cli_text(cli, TIDE_CLI_TYPE)};
+    tide_checkpoint_new checkpoint = {TIDE_CHECKPOINT_NEW_INIT,
+                                      .type = tide_cli_text(cli, TIDE_CLI_TYPE)};
     if (tide_cli_text(cli, TIDE_CLI_OUTPUT)) {
         TIDE_TRY(
             tide_cli_input_json(&output, tide_cli_text(cli, TIDE_CLI_OUTPUT), "--output", err));
@@ -232,8 +236,13 @@ tide_status tide_cli_work_fail(tide_cli *cli, tide_error *err)
     tide_work_failed failed = {.is_final = false};
     TIDE_CLEANUP(tide_store_closep) tide_store *store = NULL;
     TIDE_TRY(tide_cli_open_store(cli, &store, TIDE_STORE_EXISTING, err));
-    TIDE_TRY(tide_work_fail(store, id, token, tide_cli_text(cli, TIDE_CLI_ERROR),
-                            tide_cli_is_given(cli, TIDE_CLI_FINAL), retry_after_us, &failed, err));
+    TIDE_TRY(tide_work_fail(store,
+                            &(tide_work_failure){TIDE_WORK_FAILURE_INIT, .work_item_id = id,
+                                                 .token = token,
+                                                 .error = tide_cli_text(cli, TIDE_CLI_ERROR),
+                                                 .is_final = tide_cli_is_given(cli, TIDE_CLI_FINAL),
+                                                 .retry_after_us = retry_after_us},
+                            &failed, err));
     if (!cli->out.is_json) {
         if (failed.is_final)
             tide_cli_print(cli->out.file, "%s failed for good\n", id);

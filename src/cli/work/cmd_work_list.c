@@ -122,6 +122,7 @@ tide_status tide_cli_work_list(tide_cli *cli, tide_error *err)
         {.title = "RETRIES"}, {.title = "CREATED"},
         {.title = "HELD BY"}};
     const tide_work_filter filter = {
+        TIDE_WORK_FILTER_INIT,
         .task_id = tide_cli_text(cli, TIDE_CLI_TASK),
         .work_type = tide_cli_text(cli, TIDE_CLI_TYPE),
         .status = tide_cli_text(cli, TIDE_CLI_STATUS),
@@ -192,8 +193,8 @@ static tide_status stat_task(void *arg, const tide_work_task_stat *stat, tide_er
 
 tide_status tide_cli_work_stats(tide_cli *cli, tide_error *err)
 {
-    static const tide_work_stats_fns fns = {
-        .item = stat_item, .lease = stat_lease, .task = stat_task};
+    static const tide_work_stats_fns fns = {TIDE_WORK_STATS_FNS_INIT, .item = stat_item,
+                                            .lease = stat_lease, .task = stat_task};
     const WORK(Empty) request = WORK_INIT(EMPTY);
     TIDE_CLEANUP(tide_store_closep) tide_store *store = NULL;
     TIDE_TRY(tide_cli_open_store(cli, &store, TIDE_STORE_AS_IS, err));

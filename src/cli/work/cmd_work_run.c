@@ -205,11 +205,12 @@ tide_status tide_cli_work_run(tide_cli *cli, tide_error *err)
     reporter to = {.out = &cli->out, .lock = PTHREAD_MUTEX_INITIALIZER};
     const int64_t drain_us = tide_cli_number(cli, TIDE_CLI_DRAIN);
     const tide_worker_options options = {
-        .claim = {.worker = name,
-                  .types = types.items,
-                  .type_count = types.count,
-                  .task_id = tide_cli_text(cli, TIDE_CLI_TASK),
-                  .lease_us = children->lease_us},
+        TIDE_WORKER_OPTIONS_INIT,
+        .worker = name,
+        .types = types.items,
+        .type_count = types.count,
+        .task_id = tide_cli_text(cli, TIDE_CLI_TASK),
+        .lease_us = children->lease_us,
         .threads = (int)tide_cli_number(cli, TIDE_CLI_PARALLEL),
         .prefetch = (int)tide_cli_number(cli, TIDE_CLI_PREFETCH),
         .sweep_us = -1, /* a step does */
@@ -226,7 +227,7 @@ tide_status tide_cli_work_run(tide_cli *cli, tide_error *err)
     {
         TIDE_CLEANUP(tide_store_closep) tide_store *store = NULL;
         /* Several threads write at once: with a writer thread they share commits. */
-        tide_store_options store_options = {.mode = TIDE_STORE_EXISTING};
+        tide_store_options store_options = {TIDE_STORE_OPTIONS_INIT, .mode = TIDE_STORE_EXISTING};
         tide_cli_store_options(cli, &store_options);
         status = tide_store_open(&store, url, &store_options, err);
         if (status >= TIDE_OK)

@@ -114,6 +114,7 @@ static tide_status begin_key(tide_work_run *r, tide_error *err)
     TIDE_TRY(tide_idempotency_name(r->key, NULL, name, err));
     TIDE_TRY(tide_idempotency_hash(hash, tide_view_of(r->item->input ? r->item->input : ""), err));
     const tide_idempotency_request request = {
+        TIDE_IDEMPOTENCY_REQUEST_INIT,
         .key = name,
         .request_hash = hash,
         .holder = r->item->worker,
@@ -193,7 +194,7 @@ static tide_status note_start(tide_work_run *r, tide_error *err)
     tide_json_init(&json, &text);
     put_start(r, &json);
     TIDE_TRY(tide_json_finish(&json));
-    const tide_checkpoint_new checkpoint = {.type = "iteration_start",
+    const tide_checkpoint_new checkpoint = {TIDE_CHECKPOINT_NEW_INIT, .type = "iteration_start",
                                             .snapshot = tide_buffer_view(&text)};
     tide_checkpoint_numbers numbers;
     return tide_job_checkpoint(r->job, &checkpoint, &numbers, err);
@@ -294,7 +295,8 @@ static tide_status run_with_messenger(tide_work_run *r, tide_error *err)
 /* Another attempt has stored the answer, but not the end of the item. */
 static tide_status finish_from_answer(tide_work_run *r, tide_error *err)
 {
-    tide_work_result result = {.output = r->state.has_response ? r->state.response : NULL};
+    tide_work_result result = {TIDE_WORK_RESULT_INIT,
+                               .output = r->state.has_response ? r->state.response : NULL};
     return tide_job_finish(r->job, &result, err);
 }
 

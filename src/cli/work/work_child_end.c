@@ -90,7 +90,7 @@ static void note_failure(tide_work_run *r, const char *words)
         return;
     tide_error err;
     tide_checkpoint_numbers numbers;
-    const tide_checkpoint_new checkpoint = {.type = "error_boundary",
+    const tide_checkpoint_new checkpoint = {TIDE_CHECKPOINT_NEW_INIT, .type = "error_boundary",
                                             .snapshot = tide_buffer_view(&text)};
     TIDE_IGNORE(tide_job_checkpoint(r->job, &checkpoint, &numbers, &err));
 }
@@ -111,9 +111,10 @@ static tide_status finish_item(tide_work_run *r, tide_error *err)
     if (make_output(r, &output, &why) < TIDE_OK)
         return fail_item(r, why.text, true, err);
     TIDE_TRY(make_executed(r, tide_buffer_view(&output), &executed));
-    const tide_checkpoint_new checkpoint = {.type = "tool_executed",
+    const tide_checkpoint_new checkpoint = {TIDE_CHECKPOINT_NEW_INIT, .type = "tool_executed",
                                             .snapshot = tide_buffer_view(&executed)};
     tide_work_result result = {
+        TIDE_WORK_RESULT_INIT,
         .output = output.len > 0 ? tide_buffer_text(&output) : NULL,
         .checkpoint = &checkpoint,
         .idempotency_name = r->key,

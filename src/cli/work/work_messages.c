@@ -87,8 +87,8 @@ static tide_status store_checkpoint(tide_work_messages *messages, const tide_jso
                                     tide_error *err)
 {
     const char *tags[TIDE_JOURNAL_TAGS_MAX];
-    tide_checkpoint_new checkpoint = {
-        .type = "manual_checkpoint", .snapshot = snapshot, .tags = tags};
+    tide_checkpoint_new checkpoint = {TIDE_CHECKPOINT_NEW_INIT, .type = "manual_checkpoint",
+                                      .snapshot = snapshot, .tags = tags};
     TIDE_TRY(take_text(object, "type", &checkpoint.type, err));
     TIDE_TRY(take_text(object, "message", &checkpoint.message, err));
     TIDE_TRY(take_tags(object, tags, &checkpoint.tag_count, err));

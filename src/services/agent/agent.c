@@ -152,6 +152,7 @@ void tide_agent_close(tide_agent *a)
 static tide_status open_feed(tide_agent *a, tide_error *err)
 {
     tide_feed_options feed = a->options->feed;
+    feed.size = sizeof feed;
     if (feed.reserve_bytes == 0)
         feed.reserve_bytes = RESERVE_LEN;
     feed.on_loss = count_lost;

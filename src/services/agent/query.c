@@ -96,7 +96,8 @@ tide_status tide_query_read(const tide_agent_services *services, const tide_quer
                             tide_feed_answer *answer, tide_error *err)
 {
     tide_feed_point points[TIDE_FEED_POINTS_MAX];
-    tide_feed_request request = {.stream = part->stream,
+    tide_feed_request request = {TIDE_FEED_REQUEST_INIT,
+                                 .stream = part->stream,
                                  .start_seq = (int64_t)part->start_seq_id,
                                  .max_records = part->max_records,
                                  .services = (const char *const *)part->services,

@@ -30,8 +30,8 @@ static void list_done(stream_list *list)
 static tide_status put_stream(void *arg, const tide_feed_stream *stream, tide_error *err)
 {
     stream_list *list = arg;
-    const tide_feed_request request = {
-        .stream = stream->name, .start_seq = stream->head_seq, .max_records = 1};
+    const tide_feed_request request = {TIDE_FEED_REQUEST_INIT, .stream = stream->name,
+                                       .start_seq = stream->head_seq, .max_records = 1};
     tide_feed_answer state = {0};
     TIDE_TRY(tide_feed_read(list->services->feed, &request, &state, err));
     memcpy(list->session, state.session, sizeof list->session);

@@ -170,6 +170,7 @@ void tide_rpc_numbers(JOURNAL(Numbers) * out, const tide_checkpoint_numbers *num
 void tide_rpc_new_checkpoint(tide_checkpoint_new *out, const JOURNAL(NewCheckpoint) * given)
 {
     *out = (tide_checkpoint_new){
+        TIDE_CHECKPOINT_NEW_INIT,
         .checkpoint_id = tide_rpc_text(given->checkpoint_id),
         .task_id = tide_rpc_text(given->task_id),
         .work_item_id = tide_rpc_text(given->work_item_id),

@@ -89,6 +89,7 @@ static tide_status list(tide_rpc *rpc, const ProtobufCMessage *message, tide_err
 {
     const JOURNAL(ListRequest) *request = (const JOURNAL(ListRequest) *)message;
     const tide_journal_filter filter = {
+        TIDE_JOURNAL_FILTER_INIT,
         .task_id = tide_rpc_text(request->task_id),
         .work_item_id = tide_rpc_text(request->work_item_id),
         .type = tide_rpc_text(request->type),
@@ -195,9 +196,8 @@ TIDE_RPC(list_annotations)
 static tide_status compact(tide_rpc *rpc, const ProtobufCMessage *message, tide_error *err)
 {
     const JOURNAL(CompactRequest) *request = (const JOURNAL(CompactRequest) *)message;
-    tide_compaction policy = {.task_id = tide_rpc_text(request->task_id),
-                              .keep = request->keep,
-                              .keep_tagged = request->keep_tagged,
+    tide_compaction policy = {TIDE_COMPACTION_INIT, .task_id = tide_rpc_text(request->task_id),
+                              .keep = request->keep, .keep_tagged = request->keep_tagged,
                               .is_dry_run = request->dry_run};
     TIDE_TRY(
         tide_rpc_duration(&policy.older_than_us, request->older_than_ms, "older_than_ms", err));

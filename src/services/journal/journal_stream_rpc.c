@@ -60,8 +60,11 @@ static int64_t step_tail(tide_call *call, tide_store *store, void *arg, bool is_
     if (tide_call_is_full(call))
         return 10000; /* the client reads: soon again */
     sender s = {.call = call};
-    const tide_status status =
-        tide_journal_tail(store, &f->position, TAIL_EVENTS, f->with_snapshot, send_event, &s, &err);
+    const tide_status status = tide_journal_tail(
+        store, &f->position,
+        &(tide_journal_tail_options){TIDE_JOURNAL_TAIL_OPTIONS_INIT, .limit = TAIL_EVENTS,
+                                     .with_snapshot = f->with_snapshot},
+        send_event, &s, &err);
     if (status < TIDE_OK) {
         tide_call_end(call, status, &err);
         return -1;
@@ -178,7 +181,11 @@ static tide_status export_to(tide_call *call, tide_store *store, const char *tas
     tide_buffer_init(&e->chunk, CHUNK_LEN);
     tide_call_on_cancel(call, note_room, e); /* who waits for room sees that the call is over */
     tide_journal_transfer transfer;
-    tide_status status = tide_journal_export(store, task_id, write_chunk, e, NULL, &transfer, err);
+    tide_status status = tide_journal_export(
+        store,
+        &(tide_journal_export_request){TIDE_JOURNAL_EXPORT_REQUEST_INIT, .task_id = task_id,
+                                       .write = write_chunk, .arg = e},
+        &transfer, err);
     if (status >= TIDE_OK)
         status = send_chunk(e, err);
     tide_buffer_done(&e->chunk);

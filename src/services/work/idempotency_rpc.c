@@ -45,7 +45,8 @@ static tide_status begin(tide_rpc *rpc, const ProtobufCMessage *message, tide_er
     const WORK(BeginRequest) *given = (const WORK(BeginRequest) *)message;
     char hash[TIDE_IDEMPOTENCY_HASH_SIZE];
     TIDE_TRY(find_hash(hash, given, err));
-    tide_idempotency_request request = {.scope = tide_rpc_text(given->scope),
+    tide_idempotency_request request = {TIDE_IDEMPOTENCY_REQUEST_INIT,
+                                        .scope = tide_rpc_text(given->scope),
                                         .key = given->key,
                                         .request_hash = hash,
                                         .holder = tide_rpc_text(given->holder),
@@ -133,8 +134,12 @@ static tide_status list(tide_rpc *rpc, const ProtobufCMessage *message, tide_err
 {
     const WORK(ListKeysRequest) *given = (const WORK(ListKeysRequest) *)message;
     const tide_status status = tide_idempotency_list(
-        rpc->store, tide_rpc_text(given->status), tide_rpc_text(given->task_id),
-        given->limit == 0 ? TIDE_RPC_LIST_DEFAULT : given->limit, put_key, rpc, err);
+        rpc->store,
+        &(tide_idempotency_filter){
+            TIDE_IDEMPOTENCY_FILTER_INIT, .status = tide_rpc_text(given->status),
+            .task_id = tide_rpc_text(given->task_id),
+            .limit = given->limit == 0 ? TIDE_RPC_LIST_DEFAULT : given->limit},
+        put_key, rpc, err);
     return status == TIDE_NONE ? TIDE_OK : status;
 }
 TIDE_RPC(list)

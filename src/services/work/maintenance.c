@@ -137,7 +137,8 @@ const tide_step tide_step_clean_items = {
 static tide_status clean_checkpoints(void *arg, int64_t *next_us, tide_error *err)
 {
     const tide_work_maintenance *m = arg;
-    const tide_compaction policy = {.keep = m->options.keep_checkpoints, .keep_tagged = true};
+    const tide_compaction policy = {TIDE_COMPACTION_INIT, .keep = m->options.keep_checkpoints,
+                                    .keep_tagged = true};
     tide_compacted done = {.removed = 0};
     TIDE_TRY(tide_journal_compact(m->store, &policy, &done, err));
     count_cleaned(m, "checkpoints", done.removed);

@@ -8,7 +8,8 @@ static tide_status add_schedule(tide_rpc *rpc, const ProtobufCMessage *message, 
 {
     const WORK(Schedule) *request = (const WORK(Schedule) *)message;
     const bool has_retries = request->_max_retries_case != 0;
-    tide_schedule_new schedule = {.name = request->name,
+    tide_schedule_new schedule = {TIDE_SCHEDULE_NEW_INIT,
+                                  .name = request->name,
                                   .task_id = request->task_id,
                                   .work_type = request->work_type,
                                   .cron = tide_rpc_text(request->cron),

@@ -7,7 +7,7 @@
 static tide_status create_task(tide_rpc *rpc, const ProtobufCMessage *message, tide_error *err)
 {
     const WORK(CreateTaskRequest) *request = (const WORK(CreateTaskRequest) *)message;
-    const tide_task_new task = {.task_id = tide_rpc_text(request->task_id),
+    const tide_task_new task = {TIDE_TASK_NEW_INIT, .task_id = tide_rpc_text(request->task_id),
                                 .title = request->title,
                                 .metadata = tide_rpc_text(request->metadata)};
     char task_id[TIDE_WORK_ID_MAX + 1];
@@ -121,18 +121,23 @@ static tide_status put_response(void *arg, const tide_idempotency_key *key, tide
 
 tide_status tide_rpc_resume_task(tide_rpc *rpc, const ProtobufCMessage *message, tide_error *err)
 {
-    static const tide_task_resume_fns fns = {.item = put_resumed_item,
-                                             .iteration = answer_iteration,
-                                             .later = put_later,
+    static const tide_task_resume_fns fns = {TIDE_TASK_RESUME_FNS_INIT, .item = put_resumed_item,
+                                             .iteration = answer_iteration, .later = put_later,
                                              .response = put_response};
     const WORK(ResumeTaskRequest) *request = (const WORK(ResumeTaskRequest) *)message;
     int64_t lease_us = 0;
+    tide_task_lease lease = {0};
     TIDE_TRY(tide_rpc_duration(&lease_us, request->lease_ms, "lease_ms", err));
     WORK(ResumeTaskResponse) part = WORK_INIT(RESUME_TASK_RESPONSE);
     part.task_id = request->task_id;
     part.holder = request->holder;
-    TIDE_TRY(tide_task_resume(rpc->store, request->task_id, request->holder, lease_us,
-                              &part.lease_token, &part.lease_expires_at, &fns, rpc, err));
+    TIDE_TRY(tide_task_resume(
+        rpc->store,
+        &(tide_task_resume_request){TIDE_TASK_RESUME_REQUEST_INIT, .task_id = request->task_id,
+                                    .holder = request->holder, .lease_us = lease_us},
+        &fns, rpc, &lease, err));
+    part.lease_token = lease.token;
+    part.lease_expires_at = lease.expires_at_us;
     tide_identity identity;
     tide_store_identity(rpc->store, &identity);
     TIDE_RPC_PUT_IDENTITY(&part, &identity);

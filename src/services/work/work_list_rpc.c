@@ -57,7 +57,8 @@ static tide_status put_item(void *arg, const tide_work_item *item, tide_error *e
 static tide_status list_items(tide_rpc *rpc, const ProtobufCMessage *message, tide_error *err)
 {
     const WORK(ListItemsRequest) *request = (const WORK(ListItemsRequest) *)message;
-    const tide_work_filter filter = {.task_id = tide_rpc_text(request->task_id),
+    const tide_work_filter filter = {TIDE_WORK_FILTER_INIT,
+                                     .task_id = tide_rpc_text(request->task_id),
                                      .work_type = tide_rpc_text(request->work_type),
                                      .status = tide_rpc_text(request->status),
                                      .failure_kind = tide_rpc_text(request->failure_kind),
@@ -158,8 +159,8 @@ static tide_status put_task_stat(void *arg, const tide_work_task_stat *stat, tid
 
 tide_status tide_rpc_stats(tide_rpc *rpc, const ProtobufCMessage *message, tide_error *err)
 {
-    static const tide_work_stats_fns fns = {
-        .item = put_item_stat, .lease = put_lease_stat, .task = put_task_stat};
+    static const tide_work_stats_fns fns = {TIDE_WORK_STATS_FNS_INIT, .item = put_item_stat,
+                                            .lease = put_lease_stat, .task = put_task_stat};
     (void)message;
     return tide_work_stats(rpc->store, &fns, rpc, err);
 }

@@ -134,8 +134,8 @@ static void write_leases(const figures *f, tide_metrics_writer *writer)
 
 void tide_work_metrics(void *store, tide_metrics_writer *writer)
 {
-    static const tide_work_stats_fns fns = {
-        .item = keep_item, .lease = keep_leases, .task = keep_task};
+    static const tide_work_stats_fns fns = {TIDE_WORK_STATS_FNS_INIT, .item = keep_item,
+                                            .lease = keep_leases, .task = keep_task};
     tide_error ignored = {0};
     figures *f = calloc(1, sizeof *f);
     /* A store that cannot be asked now has no figures now: a scraper sees that they are missing. */

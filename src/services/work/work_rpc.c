@@ -40,7 +40,8 @@ static tide_status read_item(tide_work_spec *out, const WORK(NewItem) * given, t
     if (given->n_depends_on > TIDE_WORK_BATCH_MAX)
         return tide_fail(err, TIDE_E_INVALID, "%zu dependencies, at most %d", given->n_depends_on,
                          TIDE_WORK_BATCH_MAX);
-    *out = (tide_work_spec){.work_item_id = tide_rpc_text(given->work_item_id),
+    *out = (tide_work_spec){TIDE_WORK_SPEC_INIT,
+                            .work_item_id = tide_rpc_text(given->work_item_id),
                             .task_id = tide_rpc_text(given->task_id),
                             .work_type = given->work_type,
                             .input = tide_rpc_text(given->input_data),
@@ -129,7 +130,8 @@ static tide_status claim_once(tide_rpc *rpc, const waiting_claim *w, int64_t *ne
                               tide_error *err)
 {
     const WORK(ClaimRequest) *request = w->request;
-    const tide_work_claim_request claim = {.worker = request->worker,
+    const tide_work_claim_request claim = {TIDE_WORK_CLAIM_REQUEST_INIT,
+                                           .worker = request->worker,
                                            .types = (const char *const *)request->work_types,
                                            .type_count = (int)request->n_work_types,
                                            .task_id = tide_rpc_text(request->task_id),
@@ -237,8 +239,9 @@ static tide_status renew_refs(tide_rpc *rpc, const WORK(RenewRequest) * request,
     int64_t lease_us = 0;
     TIDE_TRY(tide_rpc_duration(&lease_us, request->lease_ms, "lease_ms", err));
     for (size_t i = 0; i < request->n_leases; i++)
-        refs[i] = (tide_work_ref){.work_item_id = request->leases[i]->work_item_id,
-                                  .token = request->leases[i]->lease_token};
+        refs[i] =
+            (tide_work_ref){TIDE_WORK_REF_INIT, .work_item_id = request->leases[i]->work_item_id,
+                            .token = request->leases[i]->lease_token};
     const tide_status status =
         tide_work_renew(rpc->store, refs, (int)request->n_leases, lease_us, err);
     if (!is_answer(status))
@@ -301,7 +304,8 @@ static tide_status finish(tide_rpc *rpc, const ProtobufCMessage *message, tide_e
     TIDE_CLEANUP(free_items) tide_work_spec *follow_ups = NULL;
     if (request->n_follow_ups > 0)
         TIDE_TRY(read_items(&follow_ups, request->follow_ups, request->n_follow_ups, err));
-    tide_work_result result = {.work_item_id = request->lease->work_item_id,
+    tide_work_result result = {TIDE_WORK_RESULT_INIT,
+                               .work_item_id = request->lease->work_item_id,
                                .token = request->lease->lease_token,
                                .output = tide_rpc_text(request->output_data),
                                .checkpoint = request->checkpoint ? &given : NULL,
@@ -328,9 +332,9 @@ static tide_status finish_results(tide_rpc *rpc, const WORK(FinishManyRequest) *
         if (given->checkpoint || given->n_follow_ups > 0 || *given->idempotency_key)
             return tide_fail(err, TIDE_E_INVALID,
                              "result %zu has more than an output: use Finish for it", i + 1);
-        results[i] = (tide_work_result){.work_item_id = given->lease->work_item_id,
-                                        .token = given->lease->lease_token,
-                                        .output = tide_rpc_text(given->output_data)};
+        results[i] = (tide_work_result){
+            TIDE_WORK_RESULT_INIT, .work_item_id = given->lease->work_item_id,
+            .token = given->lease->lease_token, .output = tide_rpc_text(given->output_data)};
     }
     const tide_status status =
         tide_work_finish_many(rpc->store, results, (int)request->n_results, err);
@@ -364,8 +368,12 @@ static tide_status fail(tide_rpc *rpc, const ProtobufCMessage *message, tide_err
         TIDE_TRY(
             tide_rpc_duration(&retry_after_us, request->retry_after_ms, "retry_after_ms", err));
     tide_work_failed failed = {0};
-    TIDE_TRY(tide_work_fail(rpc->store, request->lease->work_item_id, request->lease->lease_token,
-                            request->error, request->final, retry_after_us, &failed, err));
+    TIDE_TRY(tide_work_fail(
+        rpc->store,
+        &(tide_work_failure){TIDE_WORK_FAILURE_INIT, .work_item_id = request->lease->work_item_id,
+                             .token = request->lease->lease_token, .error = request->error,
+                             .is_final = request->final, .retry_after_us = retry_after_us},
+        &failed, err));
     WORK(FailResponse) response = WORK_INIT(FAIL_RESPONSE);
     response.is_final = failed.is_final;
     response.retry_after_ms = failed.retry_after_us / 1000;

@@ -12,8 +12,9 @@ typedef struct opened {
 static opened open_feed(cli_fixture *t)
 {
     opened o = {NULL, NULL};
-    const tide_store_options options = {.is_inline = true, .state_dir = ""};
-    const tide_feed_options feed_options = {.reserve_bytes = -1};
+    const tide_store_options options = {TIDE_STORE_OPTIONS_INIT, .is_inline = true,
+                                        .state_dir = ""};
+    const tide_feed_options feed_options = {TIDE_FEED_OPTIONS_INIT, .reserve_bytes = -1};
     assert_ok_err(tide_store_open(&o.store, t->url, &options, &t->err), &t->err);
     assert_ok_err(tide_feed_open(&o.feed, o.store, &feed_options, &t->err), &t->err);
     return o;
@@ -66,8 +67,8 @@ void feed_put_opaque(cli_fixture *t, const char *stream, const void *bytes, size
 void feed_settle(cli_fixture *t, const char *stream, const char *reader, int64_t position)
 {
     opened o = open_feed(t);
-    const tide_feed_request request = {
-        .stream = stream, .reader = reader, .start_seq = position, .lease_token = 1};
+    const tide_feed_request request = {TIDE_FEED_REQUEST_INIT, .stream = stream, .reader = reader,
+                                       .start_seq = position, .lease_token = 1};
     tide_feed_answer answer = {0};
     assert_ok_err(tide_feed_read(o.feed, &request, &answer, &t->err), &t->err);
     tide_feed_answer_done(&answer);

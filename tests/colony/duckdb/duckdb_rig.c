@@ -15,7 +15,8 @@ void duckdb_rig_place(void)
 
 tide_store *duckdb_rig_open_store(const char *path, tide_env *env, tide_error *err)
 {
-    const tide_store_options options = {.env = env, .is_inline = true, .state_dir = ""};
+    const tide_store_options options = {TIDE_STORE_OPTIONS_INIT, .env = env, .is_inline = true,
+                                        .state_dir = ""};
     tide_store *store = NULL;
     assert_ok_err(tide_store_open(&store, path, &options, err), err);
     return store;

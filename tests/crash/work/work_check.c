@@ -123,8 +123,9 @@ static tide_status write_checkpoint(void *arg, const tide_checkpoint *checkpoint
 tide_status work_check_write(tide_store *store, int history, tide_error *err)
 {
     writing w = {.store = store, .history = history};
-    const tide_work_filter all = {.limit = INT32_MAX};
-    const tide_journal_filter ends = {.type = "iteration_end", .with_snapshot = true};
+    const tide_work_filter all = {TIDE_WORK_FILTER_INIT, .limit = INT32_MAX};
+    const tide_journal_filter ends = {TIDE_JOURNAL_FILTER_INIT, .type = "iteration_end",
+                                      .with_snapshot = true};
     found_items found = {0};
     tide_status status = tide_work_list(store, &all, note_item, &found, err);
     for (size_t i = 0; status >= TIDE_OK && i < found.len; i++)
@@ -171,7 +172,7 @@ tide_status work_check_keys(tide_store *store, tide_error *err)
     /* One walk over all: a killed client's last transaction may still end meanwhile, and an item
      * that changes its status would be met twice by a walk for each. Newest first, so what comes
      * instead of an item that has ended lies behind us. */
-    const tide_work_filter filter = {.limit = INT32_MAX};
+    const tide_work_filter filter = {TIDE_WORK_FILTER_INIT, .limit = INT32_MAX};
     return tide_work_list(store, &filter, note_key, keys, err);
 }
 
@@ -201,7 +202,8 @@ static tide_status pass_task(void *arg, const tide_work_task_stat *stat, tide_er
 
 tide_status work_count_live(tide_store *store, int64_t *count, tide_error *err)
 {
-    const tide_work_stats_fns fns = {.item = add_live, .lease = pass_lease, .task = pass_task};
+    const tide_work_stats_fns fns = {TIDE_WORK_STATS_FNS_INIT, .item = add_live,
+                                     .lease = pass_lease, .task = pass_task};
     *count = 0;
     return tide_work_stats(store, &fns, count, err);
 }

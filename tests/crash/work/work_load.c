@@ -57,7 +57,7 @@ tide_status load_prepare(tide_store *store, tide_error *err)
         char name[LOAD_ID_SIZE];
         char id[TIDE_WORK_ID_MAX + 1];
         name_of(name, 't', i);
-        const tide_task_new task = {.task_id = name, .title = name};
+        const tide_task_new task = {TIDE_TASK_NEW_INIT, .task_id = name, .title = name};
         TIDE_TRY(tide_task_create(store, &task, id, err));
     }
     return TIDE_OK;
@@ -142,7 +142,8 @@ static tide_work_spec draw_item(new_item *text, const load *l, prng *chance, int
     (void)snprintf(text->on, sizeof text->on, "r%" PRId64 ".%" PRId64 ".%" PRId64, l->cycle,
                    l->child, n - 1);
     text->depends_on[0] = text->on;
-    tide_work_spec item = {.work_item_id = text->id,
+    tide_work_spec item = {TIDE_WORK_SPEC_INIT,
+                           .work_item_id = text->id,
                            .task_id = text->task,
                            .work_type = text->type,
                            .priority = (int64_t)prng_below(chance, 3),
@@ -240,13 +241,13 @@ static void describe_effect(effect *e, const tide_work_claimed *item)
 {
     load_output(e->output, "by", item->lease_token);
     load_follow_up_id(e->follow_up_id, item->work_item_id, item->lease_token);
-    e->checkpoint =
-        (tide_checkpoint_new){.type = "iteration_end", .snapshot = tide_view_of(e->output)};
-    e->follow_up = (tide_work_spec){.work_item_id = e->follow_up_id,
-                                    .task_id = item->task_id,
-                                    .work_type = item->work_type,
+    e->checkpoint = (tide_checkpoint_new){TIDE_CHECKPOINT_NEW_INIT, .type = "iteration_end",
+                                          .snapshot = tide_view_of(e->output)};
+    e->follow_up = (tide_work_spec){TIDE_WORK_SPEC_INIT, .work_item_id = e->follow_up_id,
+                                    .task_id = item->task_id, .work_type = item->work_type,
                                     .max_retries = LOAD_RETRIES_MAX};
-    e->result = (tide_work_result){.work_item_id = item->work_item_id,
+    e->result = (tide_work_result){TIDE_WORK_RESULT_INIT,
+                                   .work_item_id = item->work_item_id,
                                    .token = item->lease_token,
                                    .output = e->output,
                                    .checkpoint = &e->checkpoint,
@@ -288,7 +289,7 @@ static tide_status begin_end(const load *l, effect *e, const tide_work_claimed *
 static tide_status leave_trace(tide_job *job, tide_error *err)
 {
     tide_checkpoint_numbers numbers;
-    const tide_checkpoint_new checkpoint = {.type = "tool_executed",
+    const tide_checkpoint_new checkpoint = {TIDE_CHECKPOINT_NEW_INIT, .type = "tool_executed",
                                             .snapshot = tide_view_of("{\"step\":1}")};
     return tide_job_checkpoint(job, &checkpoint, &numbers, err);
 }
@@ -337,7 +338,9 @@ tide_status load_open_worker(load *l, tide_worker **out, tide_error *err)
     (void)snprintf(l->name, sizeof l->name, "runtime-%d", (int)l->child); /* also after a crash */
     l->began_ns = history_now_ns();
     const tide_worker_options options = {
-        .claim = {.worker = l->name, .lease_us = LOAD_LEASE_US},
+        TIDE_WORKER_OPTIONS_INIT,
+        .worker = l->name,
+        .lease_us = LOAD_LEASE_US,
         .threads = LOAD_THREADS,
         .prefetch = 2,
         .poll_us = IDLE_US,
@@ -416,8 +419,8 @@ static tide_status finish_rest(const load *l, const tide_work_claims *claims, in
     for (int i = 0; i < count; i++) {
         const tide_work_claimed *item = &claims->items[from + i];
         load_output(outputs[i], "many", item->lease_token);
-        results[i] = (tide_work_result){
-            .work_item_id = item->work_item_id, .token = item->lease_token, .output = outputs[i]};
+        results[i] = (tide_work_result){TIDE_WORK_RESULT_INIT, .work_item_id = item->work_item_id,
+                                        .token = item->lease_token, .output = outputs[i]};
         l->say(l, "try", item->work_item_id, item->lease_token);
     }
     if (count == 0)
@@ -444,7 +447,7 @@ static tide_status renew_all(const load *l, const tide_work_claims *claims, tide
 {
     tide_work_ref refs[CLAIM_BATCH];
     for (int i = 0; i < claims->count; i++)
-        refs[i] = (tide_work_ref){.work_item_id = claims->items[i].work_item_id,
+        refs[i] = (tide_work_ref){TIDE_WORK_REF_INIT, .work_item_id = claims->items[i].work_item_id,
                                   .token = claims->items[i].lease_token};
     const int64_t begin_ns = history_now_ns();
     const tide_status status = tide_work_renew(l->store, refs, claims->count, LOAD_LEASE_US, err);
@@ -488,8 +491,8 @@ static tide_status work_plainly(load *l, prng *chance, tide_error *err)
     TIDE_CLEANUP(tide_watch_closep) tide_watch *watch = NULL;
     TIDE_TRY(tide_watch_open(&watch, l->store, TIDE_WORK_TOPIC, err));
     while (!atomic_load(l->stop)) {
-        const tide_work_claim_request request = {
-            .worker = l->name, .limit = CLAIM_BATCH, .lease_us = LOAD_LEASE_US};
+        const tide_work_claim_request request = {TIDE_WORK_CLAIM_REQUEST_INIT, .worker = l->name,
+                                                 .limit = CLAIM_BATCH, .lease_us = LOAD_LEASE_US};
         tide_work_claims claims;
         const int64_t begin_ns = history_now_ns();
         tide_status status = tide_work_claim(l->store, &request, &claims, err);

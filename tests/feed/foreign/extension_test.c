@@ -124,8 +124,8 @@ static void the_extension_works_beside_a_process_that_writes(void **state)
     rig r = {.is_ending = false};
     assert_ok_err(tempdir_make(&r.dir, &r.err), &r.err);
     snprintf(r.path, sizeof r.path, "%.*s/store.db", TEMPDIR_PATH_MAX - 16, r.dir.path);
-    const tide_store_options options = {.state_dir = ""};
-    const tide_feed_options feed_options = {.reserve_bytes = -1};
+    const tide_store_options options = {TIDE_STORE_OPTIONS_INIT, .state_dir = ""};
+    const tide_feed_options feed_options = {TIDE_FEED_OPTIONS_INIT, .reserve_bytes = -1};
     assert_ok_err(tide_store_open(&r.store, r.path, &options, &r.err), &r.err);
     assert_ok_err(tide_feed_open(&r.feed, r.store, &feed_options, &r.err), &r.err);
     for (int i = 0; i < BATCHES; i++)

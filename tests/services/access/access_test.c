@@ -20,7 +20,7 @@ static void tokens_of_the_store_open_the_door(void **state)
     store_test *t = *state;
     char text[TIDE_TOKEN_TEXT_SIZE];
     tide_caller peer;
-    const tide_token_new wanted = {.name = "ingest", .role = TIDE_TOKEN_WRITE};
+    const tide_token_new wanted = {TIDE_TOKEN_NEW_INIT, .name = "ingest", .role = TIDE_TOKEN_WRITE};
     const tide_access_options options = {.env = &t->clock.env, .is_required = true};
     TIDE_CLEANUP(tide_access_closep) tide_access *access = NULL;
     assert_ok_err(tide_access_open(&access, t->store, &options, &t->err), &t->err);
@@ -56,7 +56,7 @@ static void uses_are_written_down_at_the_latest_on_close(void **state)
     char text[TIDE_TOKEN_TEXT_SIZE];
     tide_caller peer;
     tide_token found;
-    const tide_token_new wanted = {.name = "ingest", .role = TIDE_TOKEN_WRITE};
+    const tide_token_new wanted = {TIDE_TOKEN_NEW_INIT, .name = "ingest", .role = TIDE_TOKEN_WRITE};
     const tide_access_options options = {.env = &t->clock.env};
     tide_access *access = NULL;
     assert_ok(tide_access_open(&access, t->store, &options, &t->err));

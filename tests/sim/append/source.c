@@ -39,9 +39,8 @@ static tide_status open_store(append_source *s, sim *world, tide_error *err)
     char path[TEMPDIR_PATH_MAX];
     tempdir_join(&s->dir, "store.db", path);
     const tide_store_options options = {
-        .env = sim_env(world, s->id),
-        .is_inline = true,
-        .sqlite_vfs = fault_vfs_name(s->disk),
+        TIDE_STORE_OPTIONS_INIT,    .env = sim_env(world, s->id),
+        .is_inline = true,          .sqlite_vfs = fault_vfs_name(s->disk),
         .state_dir = s->state.path,
     };
     return tide_store_open(&s->store, path, &options, err);

@@ -307,8 +307,8 @@ void world_agent_init(world_agent *a, world *w, int index)
     assert_ok_err(tempdir_make(&a->backup, &err), &err);
     tempdir_join(&a->rig.dir, "agent.db", a->rig.path);
     forget_twin(a);
-    a->rig.feed_options =
-        (tide_feed_options){.reserve_bytes = -1, .keep_us = w->keep_us, .hard_us = 2 * w->keep_us};
+    a->rig.feed_options = (tide_feed_options){TIDE_FEED_OPTIONS_INIT, .reserve_bytes = -1,
+                                              .keep_us = w->keep_us, .hard_us = 2 * w->keep_us};
     a->id = sim_add(w->sim, &(sim_actor){.name = a->rig.name,
                                          .self = a,
                                          .step = step,

@@ -171,7 +171,8 @@ static void check_held(row_check *r, int stream)
     const int column = stream == 0 ? TIDE_SPAN_TRACE_ID : TIDE_LOG_BODY;
     tide_error err;
     tide_feed_answer answer = {0};
-    const tide_feed_request request = {.stream = world_streams[stream], .max_records = 50000};
+    const tide_feed_request request = {TIDE_FEED_REQUEST_INIT, .stream = world_streams[stream],
+                                       .max_records = 50000};
     if (tide_feed_read(r->agent->rig.feed, &request, &answer, &err) < TIDE_OK) {
         (void)sim_expect(r->w->sim, false, "an agent cannot be read: %s", err.text);
         return;

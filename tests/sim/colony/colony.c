@@ -202,10 +202,9 @@ static tide_status register_agents(world_colony *c, tide_error *err)
 
 static tide_status open_store(world_colony *c, tide_error *err)
 {
-    const tide_store_options options = {.env = depot_env(c->w),
-                                        .is_inline = true,
-                                        .sqlite_vfs = fault_vfs_name(c->w->depot.disk),
-                                        .state_dir = ""};
+    const tide_store_options options = {
+        TIDE_STORE_OPTIONS_INIT, .env = depot_env(c->w), .is_inline = true,
+        .sqlite_vfs = fault_vfs_name(c->w->depot.disk), .state_dir = ""};
     TIDE_TRY(tide_store_open(&c->store, c->w->depot.path, &options, err));
     TIDE_TRY(tide_sink_open_sql(&c->sink, c->store, err));
     make_wrong(c);

@@ -11,8 +11,8 @@ static void make(const char *path, virtual_env *clock, bool has_feed)
 {
     tide_error err;
     tide_store *store = NULL;
-    const tide_store_options options = {
-        .env = &clock->env, .is_inline = true, .state_dir = templates.dir.path};
+    const tide_store_options options = {TIDE_STORE_OPTIONS_INIT, .env = &clock->env,
+                                        .is_inline = true, .state_dir = templates.dir.path};
     assert_ok_err(tide_store_open(&store, path, &options, &err), &err);
     if (has_feed) {
         tide_feed *feed = NULL;

@@ -58,10 +58,8 @@ static void open_store(work_machine *m)
 {
     tide_error err;
     const tide_store_options options = {
-        .env = &m->env,
-        .is_inline = true,
-        .is_env_clock = true,
-        .state_dir = m->dir.path,
+        TIDE_STORE_OPTIONS_INIT, .env = &m->env,           .is_inline = true,
+        .is_env_clock = true,    .state_dir = m->dir.path,
     };
     assert_ok_err(tide_store_open(&m->store, m->url, &options, &err), &err);
     m->client = work_client_open(m->engine, m->url, &m->env);
@@ -100,7 +98,7 @@ static void add_tasks(const work_machine *m)
         char id[TIDE_WORK_ID_MAX + 1];
         tide_error err;
         work_task_name(name, i);
-        const tide_task_new task = {.task_id = name, .title = name};
+        const tide_task_new task = {TIDE_TASK_NEW_INIT, .task_id = name, .title = name};
         assert_ok_err(tide_task_create(m->store, &task, id, &err), &err);
     }
 }

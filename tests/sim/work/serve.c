@@ -27,7 +27,8 @@ static tide_work_spec describe(new_item *text, const work_plan *plan, int64_t it
         work_item_name(text->on[i], p->depends_on[i]);
         text->depends_on[i] = text->on[i];
     }
-    return (tide_work_spec){.work_item_id = text->id,
+    return (tide_work_spec){TIDE_WORK_SPEC_INIT,
+                            .work_item_id = text->id,
                             .task_id = text->task,
                             .work_type = text->type,
                             .input = "{\"n\":1}",
@@ -63,8 +64,9 @@ static tide_status serve_claim(work_machine *m, const work_request *r, work_answ
     char task[WORK_NAME_SIZE];
     char names[WORK_TYPES][WORK_NAME_SIZE];
     const char *types[WORK_TYPES];
-    tide_work_claim_request request = {
-        .worker = worker, .types = types, .limit = (int)r->limit, .lease_us = r->lease_us};
+    tide_work_claim_request request = {TIDE_WORK_CLAIM_REQUEST_INIT, .worker = worker,
+                                       .types = types, .limit = (int)r->limit,
+                                       .lease_us = r->lease_us};
     work_sender_name(worker, r->sender);
     for (int i = 0; i < WORK_TYPES; i++) {
         if (!(r->types & (INT64_C(1) << i)))
@@ -97,7 +99,8 @@ static tide_status serve_renew(work_machine *m, const work_request *r, work_answ
     tide_work_ref refs[WORK_BATCH];
     for (int i = 0; i < r->count; i++) {
         work_item_name(names[i], r->items[i].item);
-        refs[i] = (tide_work_ref){.work_item_id = names[i], .token = r->items[i].token};
+        refs[i] = (tide_work_ref){TIDE_WORK_REF_INIT, .work_item_id = names[i],
+                                  .token = r->items[i].token};
     }
     const tide_status status = tide_work_renew(m->store, refs, (int)r->count, r->lease_us, err);
     for (int i = 0; i < r->count; i++)
@@ -108,7 +111,7 @@ static tide_status serve_renew(work_machine *m, const work_request *r, work_answ
 static tide_checkpoint_new make_checkpoint(char id[32], int64_t number)
 {
     (void)snprintf(id, 32, "c%" PRId64, number);
-    return (tide_checkpoint_new){.checkpoint_id = number > 0 ? id : NULL,
+    return (tide_checkpoint_new){TIDE_CHECKPOINT_NEW_INIT, .checkpoint_id = number > 0 ? id : NULL,
                                  .type = "tool_executed",
                                  .snapshot = tide_view_of("{\"state\":[1,2,3]}")};
 }
@@ -144,8 +147,8 @@ static tide_status serve_finish(work_machine *m, const work_request *r, work_ans
     for (int i = 0; i < r->count; i++) {
         work_item_name(names[i], r->items[i].item);
         work_output(outputs[i], r->items[i].token);
-        results[i] = (tide_work_result){
-            .work_item_id = names[i], .token = r->items[i].token, .output = outputs[i]};
+        results[i] = (tide_work_result){TIDE_WORK_RESULT_INIT, .work_item_id = names[i],
+                                        .token = r->items[i].token, .output = outputs[i]};
     }
     tide_status status = TIDE_OK;
     if (r->verb == WORK_FINISH_MANY) {
@@ -154,7 +157,7 @@ static tide_status serve_finish(work_machine *m, const work_request *r, work_ans
         char id[32];
         new_item text;
         const tide_checkpoint_new checkpoint = make_checkpoint(id, 0);
-        tide_work_spec follow_up = {.task_id = NULL};
+        tide_work_spec follow_up = {TIDE_WORK_SPEC_INIT, .task_id = NULL};
         if (r->has_checkpoint)
             results[0].checkpoint = &checkpoint;
         if (r->has_follow_up) {
@@ -177,8 +180,12 @@ static tide_status serve_fail(work_machine *m, const work_request *r, work_answe
     char name[WORK_NAME_SIZE];
     tide_work_failed failed = {.is_final = false};
     work_item_name(name, r->items[0].item);
-    TIDE_TRY(tide_work_fail(m->store, name, r->items[0].token, "it went wrong", r->is_final != 0,
-                            r->delay_us, &failed, err));
+    TIDE_TRY(tide_work_fail(
+        m->store,
+        &(tide_work_failure){TIDE_WORK_FAILURE_INIT, .work_item_id = name,
+                             .token = r->items[0].token, .error = "it went wrong",
+                             .is_final = r->is_final != 0, .retry_after_us = r->delay_us},
+        &failed, err));
     a->is_final = failed.is_final;
     a->retry_after_us = failed.retry_after_us;
     return TIDE_OK;

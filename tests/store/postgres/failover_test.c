@@ -41,7 +41,8 @@ static int stop_pair(void **state)
 
 static tide_status open_at(tide_store **out, const char *url, int64_t timeout_us, bool has_state)
 {
-    const tide_store_options options = {.state_dir = has_state ? p.state.path : "",
+    const tide_store_options options = {TIDE_STORE_OPTIONS_INIT,
+                                        .state_dir = has_state ? p.state.path : "",
                                         .timeout_us = timeout_us};
     return tide_store_open(out, url, &options, &p.err);
 }
@@ -166,7 +167,8 @@ static void a_primary_that_returns_is_refused(void **state)
     assert_status(TIDE_E_MISMATCH, open_at(&fresh, url, 0, true));
 
     /* The way out: an epoch above, which processes that know the other accept. */
-    const tide_store_options options = {.state_dir = p.state.path, .is_mismatch_allowed = true};
+    const tide_store_options options = {TIDE_STORE_OPTIONS_INIT, .state_dir = p.state.path,
+                                        .is_mismatch_allowed = true};
     tide_identity raised;
     assert_ok_err(tide_store_open(&fresh, url, &options, &p.err), &p.err);
     assert_ok_err(
@@ -274,7 +276,7 @@ static void a_required_standby_that_is_away_ends_calls_in_time(void **state)
     tide_sequence shown;
     assert_status(TIDE_E_TIMEOUT, tide_sequence_show(store, "orders", &shown, &p.err));
     assert_contains(p.err.text, "waiting for synchronous standby");
-    const tide_task_new task = {.task_id = "with-an-id", .title = "t"};
+    const tide_task_new task = {TIDE_TASK_NEW_INIT, .task_id = "with-an-id", .title = "t"};
     char id[TIDE_WORK_ID_MAX + 1];
     assert_status(TIDE_E_UNAVAILABLE, tide_task_create(store, &task, id, &p.err));
     assert_contains(p.err.text, "repeating with the same id is safe");
@@ -298,7 +300,7 @@ typedef struct caller {
 static void *call_store(void *arg)
 {
     caller *self = arg;
-    const tide_task_new task = {.task_id = self->task_id, .title = "t"};
+    const tide_task_new task = {TIDE_TASK_NEW_INIT, .task_id = self->task_id, .title = "t"};
     char id[TIDE_WORK_ID_MAX + 1];
     tide_sequence_range range;
     self->status = self->is_sequence
@@ -335,7 +337,8 @@ static void a_lost_answer_is_found_out_by_the_id(void **state)
     tide_store *store = NULL;
     pg_cluster_url(&p.primary, "postgres", url);
     /* Synchronous in its own transaction, as behind a pooler: there is no witness. */
-    const tide_store_options options = {.state_dir = "", .pg_pooler = TIDE_PG_POOLER_TRANSACTION};
+    const tide_store_options options = {TIDE_STORE_OPTIONS_INIT, .state_dir = "",
+                                        .pg_pooler = TIDE_PG_POOLER_TRANSACTION};
     assert_ok_err(tide_store_open(&store, url, &options, &p.err), &p.err);
     must_take(store);
     caller given = {.store = store, .task_id = "given"};

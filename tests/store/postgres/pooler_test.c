@@ -39,8 +39,8 @@ static int stop_pooled(void **state)
 static tide_store *open_pooled(int64_t timeout_us, tide_pg_pooler pooler)
 {
     tide_store *store = NULL;
-    const tide_store_options options = {
-        .state_dir = "", .timeout_us = timeout_us, .pg_pooler = pooler};
+    const tide_store_options options = {TIDE_STORE_OPTIONS_INIT, .state_dir = "",
+                                        .timeout_us = timeout_us, .pg_pooler = pooler};
     assert_ok_err(tide_store_open(&store, p.url, &options, &p.err), &p.err);
     return store;
 }
@@ -195,7 +195,9 @@ static void an_epoch_that_changes_behind_the_pooler_is_noticed(void **state)
     tide_identity identity;
     assert_ok_err(tide_sequence_next(store, "orders", 1, &range, NULL, &p.err), &p.err);
     pg_cluster_url(&p.cluster, "postgres", url);
-    assert_ok_err(tide_store_open(&direct, url, &(tide_store_options){.state_dir = ""}, &p.err),
+    assert_ok_err(tide_store_open(&direct, url,
+                                  &(tide_store_options){TIDE_STORE_OPTIONS_INIT, .state_dir = ""},
+                                  &p.err),
                   &p.err);
     assert_ok_err(tide_identity_raise(direct, "operator", "a test", NULL, &p.err), &p.err);
     assert_ok_err(tide_sequence_next(store, "orders", 1, &range, NULL, &p.err), &p.err);

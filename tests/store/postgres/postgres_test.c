@@ -147,7 +147,8 @@ static void a_missing_standby_leaves_the_outcome_unknown(void **state)
     assert_ok_err(pg_cluster_start(&own, &cluster_options, &err), &err);
     pg_cluster_url(&own, "postgres", url);
     tide_store *store = NULL;
-    const tide_store_options options = {.state_dir = "", .timeout_us = 2 * SECOND_US};
+    const tide_store_options options = {TIDE_STORE_OPTIONS_INIT, .state_dir = "",
+                                        .timeout_us = 2 * SECOND_US};
     assert_status(TIDE_E_OUTCOME_UNKNOWN, tide_store_open(&store, url, &options, &err));
     pg_cluster_stop(&own);
 }
@@ -161,7 +162,7 @@ static void a_crashed_server_is_waited_for_and_keeps_what_was_acknowledged(void 
     assert_ok_err(pg_cluster_start(&own, NULL, &err), &err);
     pg_cluster_url(&own, "postgres", url);
     tide_store *store = NULL;
-    tide_store_options options = {.state_dir = ""};
+    tide_store_options options = {TIDE_STORE_OPTIONS_INIT, .state_dir = ""};
     assert_ok_err(tide_store_open(&store, url, &options, &err), &err);
     store_test_add_tables(store);
     numbered_row row = {.writer = "a"};

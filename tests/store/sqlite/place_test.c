@@ -156,7 +156,8 @@ static void reads_of_a_file_that_was_replaced_are_refused(void **state)
     char away[TEMPDIR_PATH_MAX];
     tempdir_join(&t->dir, "away.db", away);
     assert_ok(tide_sequence_next(t->store, "orders", 1, &range, NULL, &t->err));
-    tide_store *reader = store_test_open_with(t, (tide_store_options){.mode = TIDE_STORE_AS_IS});
+    tide_store *reader = store_test_open_with(
+        t, (tide_store_options){TIDE_STORE_OPTIONS_INIT, .mode = TIDE_STORE_AS_IS});
     assert_ok(tide_sequence_show(reader, "orders", &found, &t->err));
     assert_int_equal(0, rename(t->url, away));
     assert_status(TIDE_E_DAMAGED, tide_sequence_show(reader, "orders", &found, &t->err));

@@ -148,6 +148,7 @@ static void write_together(cut_case *c)
 static tide_store_options make_options(cut_case *c, bool is_on_disk)
 {
     return (tide_store_options){
+        TIDE_STORE_OPTIONS_INIT,
         .env = &c->clock.env,
         .state_dir = c->state.path,
         .is_inline = c->kind != THREADED,

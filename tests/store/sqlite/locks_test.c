@@ -61,7 +61,7 @@ static const char write_text[] = "BEGIN IMMEDIATE; CREATE TABLE IF NOT EXISTS ot
 
 static int ask_other(const char *text)
 {
-    char *arguments[] = {"store-beside", "--run", path, (char *)(uintptr_t)text, NULL};
+    char *arguments[] = {"store-sqlite-locks", "--run", path, (char *)(uintptr_t)text, NULL};
     pid_t pid = 0;
     int status = 0;
     if (posix_spawn(&pid, "/proc/self/exe", NULL, NULL, arguments, environ) != 0 ||
@@ -79,7 +79,8 @@ static int other_writes(void)
 
 static tide_store *open_store(void)
 {
-    const tide_store_options options = {.state_dir = "", .wait_us = WAIT_US};
+    const tide_store_options options = {TIDE_STORE_OPTIONS_INIT, .state_dir = "",
+                                        .wait_us = WAIT_US};
     tide_store *store = NULL;
     assert_ok(tide_store_open(&store, path, &options, &err));
     return store;
@@ -186,7 +187,8 @@ static void we_open_and_close_inside_the_applications_write_transaction(void **s
     tide_store_close(open_store());
     sqlite3 *own = open_own();
     assert_int_equal(SQLITE_OK, exec(own, "CREATE TABLE own (n); BEGIN IMMEDIATE"));
-    const tide_store_options options = {.state_dir = "", .mode = TIDE_STORE_AS_IS};
+    const tide_store_options options = {TIDE_STORE_OPTIONS_INIT, .state_dir = "",
+                                        .mode = TIDE_STORE_AS_IS};
     tide_store *store = NULL;
     assert_ok(tide_store_open(&store, path, &options, &err));
     tide_store_close(store);
@@ -262,8 +264,8 @@ static void we_are_locked_out_while_the_application_writes(void **state)
 static void a_replica_closes_inside_the_applications_write_transaction(void **state)
 {
     (void)state;
-    const tide_replica_options options = {
-        .size = sizeof options, .path = path, .state_dir = directory};
+    const tide_replica_options options = {TIDE_REPLICA_OPTIONS_INIT, .path = path,
+                                          .state_dir = directory};
     sqlite3 *own = open_own();
     assert_int_equal(SQLITE_OK, exec(own, "CREATE TABLE notes (id INTEGER PRIMARY KEY, text)"));
     for (int i = 0; i < ROUNDS; i++) {
@@ -343,7 +345,8 @@ static int run_child(int (*fn)(void))
 /* The child opens the file anew and is another process for its locks. */
 static int write_in_child(void)
 {
-    const tide_store_options options = {.state_dir = "", .wait_us = WAIT_US};
+    const tide_store_options options = {TIDE_STORE_OPTIONS_INIT, .state_dir = "",
+                                        .wait_us = WAIT_US};
     tide_store *store = NULL;
     tide_status status = tide_store_open(&store, path, &options, &err);
     if (status == TIDE_OK)
@@ -431,7 +434,7 @@ static int refuse_ofd_locks(void)
 static int open_refused(void)
 {
     tide_store *store = NULL;
-    const tide_store_options options = {.state_dir = ""};
+    const tide_store_options options = {TIDE_STORE_OPTIONS_INIT, .state_dir = ""};
     if (refuse_ofd_locks() != 0)
         return 1;
     if (tide_store_open(&store, path, &options, &err) != TIDE_E_UNSUPPORTED)
@@ -442,8 +445,8 @@ static int open_refused(void)
 static int open_replica_refused(void)
 {
     tide_replica *replica = NULL;
-    const tide_replica_options options = {
-        .size = sizeof options, .path = path, .state_dir = directory};
+    const tide_replica_options options = {TIDE_REPLICA_OPTIONS_INIT, .path = path,
+                                          .state_dir = directory};
     if (refuse_ofd_locks() != 0)
         return 1;
     if (tide_replica_open(&replica, &options, &err) != TIDE_E_UNSUPPORTED)
