@@ -42,9 +42,18 @@ def check_symbols(library):
             raise RuntimeError(f"{command[-1]} shows {len(names)} names, of which not ours: {others[:5]}")
 
 
+def headers_without_program(names):
+    headers = {path.stem for path in (SOURCE.parent.parent / "include" / "tidemark").glob("*.h")}
+    return sorted(headers - {"tidemark", "export"} - set(names))
+
+
 def main():
     version = run("pkg-config", "--modversion", "sqlite3").strip()
     names = sorted(path.stem for path in SOURCE.glob("*.c") if path.stem != "public")
+    missing = headers_without_program(names)
+    if missing:
+        print(f"Bail out! headers without a program in tests/public: {missing}")
+        return 1
     failed = 0
     print(f"1..{2 * len(names) + 1}")
     with tempfile.TemporaryDirectory() as work:
