@@ -192,11 +192,14 @@ async function goesOn(before, lostBefore) {
     assert.equal(fleet.agents.length, 21);
 }
 
+const sessionsOf = (rows, agent) => new Set([...rows].filter(([key]) => key.startsWith(`${agent} `)).map(([, row]) => row.session));
+
 const lost = async () => (await up.call(`${colony}/ListGaps`, { statuses: ['permanent'], limit: 1000 })).gaps.length;
 
 for (const [signal, words] of [['SIGINT', 'Ctrl-C stops it cleanly, and a second start goes on where it stopped'], ['SIGKILL', 'kill -9, and the next start goes on']]) {
     test(words, async () => {
-        const before = await positions();
+        // Each stream of the agent that lost its store meets the new session by itself, and counts its loss then.
+        const before = await until(positions, (now) => sessionsOf(now, 'shop-berlin-2').size === 1);
         const permanent = await lost();
         const ended = await up.stop(signal);
         if (signal === 'SIGINT') assert.deepEqual(ended, { code: 0, signal: null });
