@@ -247,11 +247,9 @@ static void another_store_at_the_same_address_is_refused(void **state)
 
 static void require_standby(const char *setting)
 {
-    assert_ok(pg_cluster_query(&p.primary, "ALTER SYSTEM SET synchronous_standby_names = 'standby'",
-                               NULL, 0, &p.err));
     if (setting)
         assert_ok(pg_cluster_query(&p.primary, setting, NULL, 0, &p.err));
-    assert_ok(pg_cluster_query(&p.primary, "SELECT pg_reload_conf()", NULL, 0, &p.err));
+    assert_ok_err(pg_cluster_require_standby(&p.primary, "standby", &p.err), &p.err);
     wait_query(&p.primary, "SELECT sync_state FROM pg_stat_replication", "sync");
 }
 
@@ -312,10 +310,9 @@ static void *call_store(void *arg)
 /* The backend ends while its COMMIT, which has happened, waits for the standby: no answer comes. */
 static void lose_answer(caller *c)
 {
-    static const char away[] = "ALTER SYSTEM SET synchronous_standby_names = 'away'";
-    assert_ok(pg_cluster_query(&p.primary, away, NULL, 0, &p.err));
-    assert_ok(pg_cluster_query(&p.primary, "SELECT pg_reload_conf()", NULL, 0, &p.err));
-    wait_query(&p.primary, "SHOW synchronous_standby_names", "away");
+    assert_ok_err(pg_cluster_require_standby(&p.primary, "away", &p.err), &p.err);
+    wait_query(&p.primary, "SELECT count(*) FROM pg_stat_activity WHERE wait_event = 'SyncRep'",
+               "0");
     assert_int_equal(0, pthread_create(&c->thread, NULL, call_store, c));
     wait_query(&p.primary, "SELECT count(*) FROM pg_stat_activity WHERE wait_event = 'SyncRep'",
                "1");
@@ -323,9 +320,7 @@ static void lose_answer(caller *c)
                                "SELECT pg_terminate_backend(pid) FROM pg_stat_activity "
                                "WHERE wait_event = 'SyncRep'",
                                NULL, 0, &p.err));
-    assert_ok(pg_cluster_query(&p.primary, "ALTER SYSTEM SET synchronous_standby_names = ''", NULL,
-                               0, &p.err));
-    assert_ok(pg_cluster_query(&p.primary, "SELECT pg_reload_conf()", NULL, 0, &p.err));
+    assert_ok_err(pg_cluster_require_standby(&p.primary, "", &p.err), &p.err);
     assert_int_equal(0, pthread_join(c->thread, NULL));
 }
 

@@ -159,13 +159,7 @@ static void a_missing_standby_is_noticed_through_a_pooler(void **state)
     tide_store *store = open_pooled(2 * SECOND_US, TIDE_PG_POOLER_AUTO);
     tide_sequence_range range;
     assert_ok_err(tide_sequence_next(store, "orders", 1, &range, NULL, &p.err), &p.err);
-    assert_ok(pg_cluster_query(&p.cluster, "ALTER SYSTEM SET synchronous_standby_names = 'away'",
-                               NULL, 0, &p.err));
-    assert_ok(pg_cluster_query(&p.cluster, "SELECT pg_reload_conf()", NULL, 0, &p.err));
-    char found[32] = "";
-    while (strcmp(found, "away") != 0)
-        assert_ok(pg_cluster_query(&p.cluster, "SHOW synchronous_standby_names", found,
-                                   sizeof found, &p.err));
+    assert_ok_err(pg_cluster_require_standby(&p.cluster, "away", &p.err), &p.err);
     for (int i = 0; i < 3; i++) {
         assert_status(TIDE_E_OUTCOME_UNKNOWN,
                       tide_sequence_next(store, "orders", 1, &range, NULL, &p.err));
@@ -174,12 +168,7 @@ static void a_missing_standby_is_noticed_through_a_pooler(void **state)
     /* What was given up is visible, but not durable: a read does not hand it out. */
     tide_sequence shown;
     assert_status(TIDE_E_TIMEOUT, tide_sequence_show(store, "orders", &shown, &p.err));
-    assert_ok(pg_cluster_query(&p.cluster, "ALTER SYSTEM SET synchronous_standby_names = ''", NULL,
-                               0, &p.err));
-    assert_ok(pg_cluster_query(&p.cluster, "SELECT pg_reload_conf()", NULL, 0, &p.err));
-    while (strcmp(found, "") != 0)
-        assert_ok(pg_cluster_query(&p.cluster, "SHOW synchronous_standby_names", found,
-                                   sizeof found, &p.err));
+    assert_ok_err(pg_cluster_require_standby(&p.cluster, "", &p.err), &p.err);
     assert_ok_err(tide_sequence_next(store, "orders", 1, &range, NULL, &p.err), &p.err);
     tide_store_close(store);
 }

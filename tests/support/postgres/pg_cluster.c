@@ -398,6 +398,55 @@ tide_status pg_cluster_promote(const pg_cluster *c, tide_error *err)
                : tide_fail(err, TIDE_E_TIMEOUT, "the standby was not promoted");
 }
 
+static tide_status set_standby_names(const pg_cluster *c, const char *names, tide_error *err)
+{
+    char sql[128];
+    (void)snprintf(sql, sizeof sql, "ALTER SYSTEM SET synchronous_standby_names = '%s'", names);
+    TIDE_TRY(pg_cluster_query(c, sql, NULL, 0, err));
+    return pg_cluster_query(c, "SELECT pg_reload_conf()", NULL, 0, err);
+}
+
+/* Commit on `pg` until one waits for a standby, and give that one up. */
+static tide_status wait_for_waiting_commit(const pg_cluster *c, PGconn *pg, tide_error *err)
+{
+    char sql[128];
+    char event[64] = "";
+    char problem[256];
+    (void)snprintf(sql, sizeof sql, "SELECT wait_event FROM pg_stat_activity WHERE pid = %d",
+                   PQbackendPID(pg));
+    for (;;) {
+        if (!PQsendQuery(pg, "SELECT pg_logical_emit_message(true, 'tests', '')"))
+            return tide_fail(err, TIDE_E_FAILED, "%s", PQerrorMessage(pg));
+        do {
+            TIDE_TRY(pg_cluster_query(c, sql, event, sizeof event, err));
+            if (!PQconsumeInput(pg))
+                return tide_fail(err, TIDE_E_FAILED, "%s", PQerrorMessage(pg));
+        } while (strcmp(event, "SyncRep") != 0 && PQisBusy(pg));
+        if (strcmp(event, "SyncRep") == 0) {
+            PGcancel *cancel = PQgetCancel(pg);
+            const bool is_cancelled = PQcancel(cancel, problem, sizeof problem);
+            PQfreeCancel(cancel);
+            return is_cancelled ? TIDE_OK : tide_fail(err, TIDE_E_FAILED, "%s", problem);
+        }
+        for (PGresult *result = PQgetResult(pg); result != NULL; result = PQgetResult(pg))
+            PQclear(result);
+    }
+}
+
+tide_status pg_cluster_require_standby(const pg_cluster *c, const char *names, tide_error *err)
+{
+    if (strcmp(names, "") == 0)
+        return set_standby_names(c, "", err);
+    /* A standby that nobody is: that commits wait for one of `names` could not be seen. */
+    TIDE_TRY(set_standby_names(c, "nobody", err));
+    char url[PG_CLUSTER_URL_MAX];
+    pg_cluster_url(c, "postgres", url);
+    PGconn *pg = PQconnectdb(url);
+    const tide_status status = wait_for_waiting_commit(c, pg, err);
+    PQfinish(pg);
+    return status == TIDE_OK ? set_standby_names(c, names, err) : status;
+}
+
 /* Of "key id". */
 static bool parse_segment(const char *line, int *id)
 {

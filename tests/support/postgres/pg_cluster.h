@@ -71,6 +71,11 @@ TIDE_MUST_CHECK tide_status pg_cluster_start_standby(pg_cluster *c, const pg_clu
 /* Make a standby a primary; returns when it takes writes. Connections to it stay open. */
 TIDE_MUST_CHECK tide_status pg_cluster_promote(const pg_cluster *c, tide_error *err);
 
+/* From now on commits wait for the standbys that `names` lists, "" for none. Returns when they do,
+ * which is later than any session shows the setting: the checkpointer makes it count. */
+TIDE_MUST_CHECK tide_status pg_cluster_require_standby(const pg_cluster *c, const char *names,
+                                                       tide_error *err);
+
 /* Run one statement on the database postgres, and return its first value, "" for none. */
 TIDE_MUST_CHECK tide_status pg_cluster_query(const pg_cluster *c, const char *sql, char *out,
                                              size_t size, tide_error *err);
