@@ -7,6 +7,7 @@
 #include "base/cleanup.h"
 #include "net/call/call_core.h"
 #include "net/codec/base64.h"
+#include "net/http/authority.h"
 
 enum { ANSWER_HEAD_MAX = 65536, DETAILS_LEN_MAX = 16384 };
 
@@ -106,6 +107,28 @@ static bool find_route(tide_call *call)
     else
         call->kind = entry->method->kind;
     return true;
+}
+
+/* HTTP/2 may name the host twice, and a proxy may route by the one that we do not look at. The reader of HTTP/1.1 heads
+ * has checked Host already. */
+static bool check_host(tide_call *call)
+{
+    const char *authority = tide_head_text(&call->request, ":authority");
+    const char *host = tide_head_text(&call->request, "host");
+    const char *scheme = tide_head_text(&call->request, ":scheme");
+    const int default_port = scheme && strcasecmp(scheme, "https") == 0 ? 443 : 80;
+    tide_authority one;
+    tide_authority other;
+    if (!call->is_h2)
+        return true;
+    if ((!authority || tide_authority_parse(&one, tide_view_of(authority))) &&
+        (!host || tide_authority_parse(&other, tide_view_of(host))) &&
+        (!authority || !host || tide_authority_equal(&one, &other, default_port)))
+        return true;
+    tide_call_refuse(call, TIDE_GRPC_INVALID_ARGUMENT, 400, 0,
+                     authority && host ? ":authority and host name different hosts"
+                                       : "an authority that is no host and port");
+    return false;
 }
 
 /* A method needs a content type that it can be called in. */
@@ -280,8 +303,8 @@ tide_call *tide_call_open(tide_site *site, const tide_call_origin *origin)
                          (long long)site->limits.header_list_len);
         return call;
     }
-    if (!find_route(call) || !authorise(call, origin->certificate) || !check_form(call) ||
-        !find_coding(call) || !find_deadline(call) || !decode_metadata(call) ||
+    if (!check_host(call) || !find_route(call) || !authorise(call, origin->certificate) ||
+        !check_form(call) || !find_coding(call) || !find_deadline(call) || !decode_metadata(call) ||
         is_declared_too_large(call))
         return call;
     if (tide_call_streams_in(call)) {

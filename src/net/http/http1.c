@@ -1,143 +1,25 @@
 /* http1.c - HTTP/1.1 for calls: heads, bodies, time. */
 #include "net/http/http1.h"
 
-#include <http_parser.h>
 #include <stdlib.h>
 #include <string.h>
-#include <strings.h>
 
 #include "base/cleanup.h"
+#include "net/http/http1_head.h"
 
-enum { OUT_MAX = 256 * 1024, TARGET_MAX = 8192 };
-
-/* A head while http-parser reads it. */
-typedef struct parse {
-    tide_head head;
-    tide_buffer target;
-    tide_view name;
-    tide_view value;
-    bool has_value;
-    tide_status status;
-    bool is_complete;
-} parse;
-
-static int add_pending(parse *p)
-{
-    if (!p->has_value)
-        return 0;
-    p->has_value = false;
-    while (p->value.len > 0 &&
-           (p->value.ptr[p->value.len - 1] == ' ' || p->value.ptr[p->value.len - 1] == '\t'))
-        p->value.len--;
-    const tide_status status = tide_head_add(&p->head, p->name, p->value);
-    p->name = p->value = tide_view_bytes(NULL, 0);
-    if (status != TIDE_OK && p->status == TIDE_OK)
-        p->status = status;
-    return status == TIDE_E_NOMEM;
-}
-
-/* The whole head lies in one piece of memory: parts of a name or value follow each other. */
-static void extend(tide_view *view, const char *at, size_t len)
-{
-    if (view->ptr)
-        view->len = (size_t)(at + len - view->ptr);
-    else
-        *view = tide_view_bytes(at, len);
-}
-
-static int on_url(http_parser *parser, const char *at, size_t len)
-{
-    parse *p = parser->data;
-    return tide_buffer_append(&p->target, at, len) != TIDE_OK;
-}
-
-static int on_field(http_parser *parser, const char *at, size_t len)
-{
-    parse *p = parser->data;
-    const int failed = add_pending(p);
-    extend(&p->name, at, len);
-    return failed;
-}
-
-static int on_value(http_parser *parser, const char *at, size_t len)
-{
-    parse *p = parser->data;
-    p->has_value = true;
-    extend(&p->value, at, len);
-    return 0;
-}
-
-static int on_complete(http_parser *parser)
-{
-    parse *p = parser->data;
-    p->is_complete = true;
-    return add_pending(p);
-}
-
-static const http_parser_settings SETTINGS = {
-    .on_url = on_url,
-    .on_header_field = on_field,
-    .on_header_value = on_value,
-    .on_headers_complete = on_complete,
-};
-
-/* "http://host/path" is as good as "/path". */
-static void make_origin_form(tide_buffer *target)
-{
-    struct http_parser_url url;
-    http_parser_url_init(&url);
-    if (target->ptr[0] == '/' || http_parser_parse_url(target->ptr, target->len, 0, &url) != 0 ||
-        !(url.field_set & (1U << UF_PATH)))
-        return;
-    const size_t at = url.field_data[UF_PATH].off;
-    memmove(target->ptr, target->ptr + at, target->len - at + 1);
-    target->len -= at;
-}
-
-/* What must not be answered at all by a call. NULL: fine. */
-static const char *check_framing(const http_parser *parser, const tide_head *head)
-{
-    const char *coding = tide_head_text(head, "transfer-encoding");
-    if (tide_head_count(head, "content-length") > 1)
-        return "more than one Content-Length";
-    if (coding && tide_head_find(head, "content-length"))
-        return "both Content-Length and Transfer-Encoding";
-    if (coding &&
-        (tide_head_count(head, "transfer-encoding") > 1 || strcasecmp(coding, "chunked") != 0))
-        return "a Transfer-Encoding other than chunked";
-    if (coding && parser->http_minor == 0)
-        return "Transfer-Encoding in HTTP/1.0";
-    const size_t hosts = tide_head_count(head, "host");
-    if (hosts > 1 || (hosts == 0 && parser->http_minor == 1))
-        return "not exactly one Host";
-    return NULL;
-}
-
-static bool wants_continue(tide_http1 *http1, bool *is_refused)
-{
-    const char *expected = tide_head_text(&http1->call->request, "expect");
-    *is_refused = false;
-    if (!expected || http1->is_http10)
-        return false;
-    *is_refused = strcasecmp(expected, "100-continue") != 0;
-    return !*is_refused;
-}
+enum { OUT_MAX = 256 * 1024 };
 
 /* The call is open: what follows its head? */
-static void begin_body(tide_http1 *http1, const http_parser *parser)
+static void begin_body(tide_http1 *http1, const tide_http1_head *head)
 {
     tide_call *call = http1->call;
-    const bool is_chunked = tide_head_find(&call->request, "transfer-encoding") != NULL;
-    const bool has_length = tide_head_find(&call->request, "content-length") != NULL;
-    http1->body_left = has_length ? parser->content_length : 0;
-    if (!is_chunked && http1->body_left == 0) {
+    http1->body_left = head->body_len;
+    if (!head->is_chunked && http1->body_left == 0) {
         http1->state = TIDE_HTTP1_ANSWER;
         tide_call_feed_end(call);
         return;
     }
-    bool is_refused;
-    const bool is_asked = wants_continue(http1, &is_refused);
-    if (is_refused)
+    if (head->expects_unknown)
         tide_call_refuse(call, TIDE_GRPC_FAILED_PRECONDITION, 417, 0,
                          "only 100-continue can be expected");
     if (!tide_call_wants_body(call)) {
@@ -145,70 +27,42 @@ static void begin_body(tide_http1 *http1, const http_parser *parser)
         http1->state = TIDE_HTTP1_ANSWER;
         return;
     }
-    if (is_asked)
+    if (head->expects_continue)
         tide_http1_continue(http1);
     tide_chunk_init(&http1->chunks);
-    http1->state = is_chunked ? TIDE_HTTP1_CHUNKED_BODY : TIDE_HTTP1_LENGTH_BODY;
+    http1->state = head->is_chunked ? TIDE_HTTP1_CHUNKED_BODY : TIDE_HTTP1_LENGTH_BODY;
 }
 
-static void open_call(tide_http1 *http1, const http_parser *parser, parse *p)
+static void open_call(tide_http1 *http1, tide_http1_head *head)
 {
     const tide_call_origin origin = {
-        .method = http_method_str((enum http_method)parser->method),
-        .target = p->target.ptr,
+        .method = head->method,
+        .target = head->target,
         .peer = http1->peer,
         .certificate = http1->certificate,
-        .is_head_too_large = p->status == TIDE_E_LIMIT,
-        .head = &p->head,
+        .head = &head->fields,
         .wake = http1->wake,
         .wake_arg = http1->wake_arg,
     };
-    http1->is_http10 = parser->http_minor == 0;
-    http1->is_kept_alive = http_should_keep_alive(parser) && !http1->is_draining;
+    http1->is_http10 = head->is_http10;
+    http1->is_kept_alive = head->is_kept_alive && !http1->is_draining;
     http1->call = tide_call_open(http1->site, &origin);
     if (http1->call)
-        begin_body(http1, parser);
+        begin_body(http1, head);
     else
         tide_http1_refuse(http1, 503, "no memory");
 }
 
-static void parse_done(parse *p)
-{
-    tide_head_done(&p->head);
-    tide_buffer_done(&p->target);
-}
-
 static void read_head(tide_http1 *http1)
 {
-    const tide_view bytes = tide_buffer_view(&http1->head);
-    const char *wrong = tide_http1_check_head(bytes);
-    if (wrong) {
-        tide_http1_refuse(http1, 400, wrong);
-        return;
-    }
-    TIDE_CLEANUP(parse_done) parse p = {0};
-    tide_head_init(&p.head, (size_t)http1->site->limits.header_list_len);
-    tide_buffer_init(&p.target, TARGET_MAX);
-    http_parser parser;
-    http_parser_init(&parser, HTTP_REQUEST);
-    parser.data = &p;
-    (void)http_parser_execute(&parser, &SETTINGS, bytes.ptr, bytes.len);
-    const enum http_errno failed = HTTP_PARSER_ERRNO(&parser);
-    if (p.target.len + 1 > TARGET_MAX || (failed == HPE_CB_url)) {
-        tide_http1_refuse(http1, 414, "the target is too long");
-        return;
-    }
-    if (failed != HPE_OK || !p.is_complete || p.target.len == 0) {
-        tide_http1_refuse(http1, 400, http_errno_description(failed));
-        return;
-    }
-    wrong = check_framing(&parser, &p.head);
-    if (wrong) {
-        tide_http1_refuse(http1, 400, wrong);
-        return;
-    }
-    make_origin_form(&p.target);
-    open_call(http1, &parser, &p);
+    const char *wrong = NULL;
+    TIDE_CLEANUP(tide_http1_head_done) tide_http1_head head;
+    const int code = tide_http1_head_read(&head, tide_buffer_view(&http1->head),
+                                          (size_t)http1->site->limits.header_list_len, &wrong);
+    if (code == 0)
+        open_call(http1, &head);
+    else
+        tide_http1_refuse(http1, code, wrong);
 }
 
 /* Gather the head up to its empty line. Returns what was taken. */
@@ -232,7 +86,7 @@ static size_t feed_head(tide_http1 *http1, tide_view bytes)
         tide_http1_refuse(http1, 503, "no memory");
         return bytes.len;
     }
-    /* An empty line ends the head also where its CR is missing: the guard then refuses it. */
+    /* An empty line ends the head also where its CR is missing: the reader then refuses it. */
     const char *end = memmem(head->ptr + from, head->len - from, "\n\r\n", 3);
     size_t end_len = 3;
     const char *bare = memmem(head->ptr + from, head->len - from, "\n\n", 2);
@@ -241,10 +95,8 @@ static size_t feed_head(tide_http1 *http1, tide_view bytes)
         end_len = 2;
     }
     if (!end) {
-        if (head->len == head->max) {
-            tide_count(&http1->site->counters.refused_headers, 1);
+        if (head->len == head->max)
             tide_http1_refuse(http1, 431, "the header fields are too long");
-        }
         return part;
     }
     const size_t head_len = (size_t)(end - head->ptr) + end_len;
@@ -261,12 +113,23 @@ static void end_body(tide_http1 *http1)
     tide_call_feed_end(http1->call);
 }
 
+/* Hand on content of a body. false: its call has ended meanwhile and is answered at once. The rest is not read, and the
+ * connection is closed, whether or not these bytes were the last: how a peer's bytes are cut changes no answer. */
+static bool feed_content(tide_http1 *http1, tide_view content)
+{
+    tide_call_feed(http1->call, content);
+    if (tide_call_wants_body(http1->call))
+        return true;
+    http1->is_kept_alive = false;
+    http1->state = TIDE_HTTP1_ANSWER;
+    return false;
+}
+
 static size_t feed_length(tide_http1 *http1, tide_view bytes)
 {
     const size_t part = bytes.len < http1->body_left ? bytes.len : (size_t)http1->body_left;
-    tide_call_feed(http1->call, tide_view_bytes(bytes.ptr, part));
     http1->body_left -= part;
-    if (http1->body_left == 0)
+    if (feed_content(http1, tide_view_bytes(bytes.ptr, part)) && http1->body_left == 0)
         end_body(http1);
     return part;
 }
@@ -274,28 +137,39 @@ static size_t feed_length(tide_http1 *http1, tide_view bytes)
 static size_t feed_chunks(tide_http1 *http1, tide_view bytes)
 {
     tide_view left = bytes;
-    while (left.len > 0) {
-        tide_view data;
-        tide_chunk_next(&http1->chunks, &left, &data);
-        if (data.len > 0)
-            tide_call_feed(http1->call, data);
+    while (left.len > 0 && http1->state == TIDE_HTTP1_CHUNKED_BODY) {
+        tide_view content;
+        tide_chunk_next(&http1->chunks, &left, &content);
+        if (content.len > 0 && !feed_content(http1, content))
+            break;
         if (http1->chunks.state == TIDE_CHUNK_DONE) {
             end_body(http1);
-            break;
-        }
-        if (http1->chunks.state == TIDE_CHUNK_BAD) {
+        } else if (http1->chunks.state == TIDE_CHUNK_BAD) {
             tide_count(&http1->site->counters.refused_malformed, 1);
             tide_call_refuse(http1->call, TIDE_GRPC_INVALID_ARGUMENT, 400, 0, "a malformed chunk");
-            break;
+            http1->is_kept_alive = false;
+            http1->state = TIDE_HTTP1_ANSWER;
         }
     }
     return bytes.len - left.len;
+}
+
+/* A call may also end while it waits for its body: cancelled, out of time. */
+static void check_call(tide_http1 *http1)
+{
+    const bool is_body =
+        http1->state == TIDE_HTTP1_LENGTH_BODY || http1->state == TIDE_HTTP1_CHUNKED_BODY;
+    if (!is_body || tide_call_wants_body(http1->call))
+        return;
+    http1->is_kept_alive = false;
+    http1->state = TIDE_HTTP1_ANSWER;
 }
 
 size_t tide_http1_feed(tide_conn *conn, tide_view bytes, int64_t now_us)
 {
     tide_http1 *http1 = (tide_http1 *)conn;
     http1->now_us = now_us;
+    check_call(http1);
     size_t taken = 0;
     bool is_moving = true;
     while (taken < bytes.len && is_moving) {
@@ -314,14 +188,8 @@ size_t tide_http1_feed(tide_conn *conn, tide_view bytes, int64_t now_us)
         case TIDE_HTTP1_ANSWER:
             break;
         case TIDE_HTTP1_CLOSE:
-            part = left.len; /* nobody listens */
+            part = left.len; /* thrown away */
             break;
-        }
-        /* A call that ended before its body did is answered at once; the rest is not for the next request. */
-        if ((http1->state == TIDE_HTTP1_LENGTH_BODY || http1->state == TIDE_HTTP1_CHUNKED_BODY) &&
-            !tide_call_wants_body(http1->call)) {
-            http1->is_kept_alive = false;
-            http1->state = TIDE_HTTP1_ANSWER;
         }
         taken += part;
         is_moving = part > 0;

@@ -3,10 +3,10 @@
  *     head ---- opened (authorised) ---- body ---- answer ---- head ...
  *       |             |                                |
  *       |             100 Continue, if asked for       close: asked for, or the request was not read to its end
- *       400, 408, 431 and close
+ *       400, 408, 414, 431 and close: no byte behind a refused head is parsed
  *
  * One request at a time: bytes behind it are not taken before its answer is out, so a pipelining peer is bounded by what
- * its driver keeps. The head is gathered whole, checked (http1_guard.h) and parsed; nothing of a body is kept before
+ * its driver keeps. The head is gathered whole, read (http1_head.h); nothing of a body is kept before
  * the call that wants it is authorised.
  *
  * A connection is made by tide_http1_new (conn.h) and driven as conn.h says.
@@ -18,7 +18,7 @@
 #include "base/buffer.h"
 #include "net/call/call_core.h"
 #include "net/http/conn.h"
-#include "net/http/http1_guard.h"
+#include "net/http/http1_chunks.h"
 
 typedef enum tide_http1_state {
     TIDE_HTTP1_HEAD,

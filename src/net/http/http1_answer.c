@@ -1,5 +1,4 @@
 /* http1_answer.c - HTTP/1.1 for calls: answers, and the end of a connection. */
-#include <http_parser.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -15,17 +14,53 @@ enum {
     CHUNK_FRAME_LEN = 16,
 };
 
+/* The codes that calls end with; the reason of others means nothing to a client. */
 static const char *reason_of(int code)
 {
-    switch (code) {
-#define REASON(number, name, text)                                                                 \
-    case number:                                                                                   \
-        return #text;
-        HTTP_STATUS_MAP(REASON)
-#undef REASON
-    default:
-        return "Status";
-    }
+    static const struct {
+        int code;
+        const char *reason;
+    } reasons[] = {
+        {200, "OK"},
+        {202, "Accepted"},
+        {204, "No Content"},
+        {206, "Partial Content"},
+        {301, "Moved Permanently"},
+        {302, "Found"},
+        {303, "See Other"},
+        {304, "Not Modified"},
+        {307, "Temporary Redirect"},
+        {308, "Permanent Redirect"},
+        {400, "Bad Request"},
+        {401, "Unauthorized"},
+        {403, "Forbidden"},
+        {404, "Not Found"},
+        {405, "Method Not Allowed"},
+        {406, "Not Acceptable"},
+        {408, "Request Timeout"},
+        {409, "Conflict"},
+        {410, "Gone"},
+        {411, "Length Required"},
+        {412, "Precondition Failed"},
+        {413, "Payload Too Large"},
+        {414, "URI Too Long"},
+        {415, "Unsupported Media Type"},
+        {416, "Range Not Satisfiable"},
+        {417, "Expectation Failed"},
+        {422, "Unprocessable Entity"},
+        {429, "Too Many Requests"},
+        {431, "Request Header Fields Too Large"},
+        {500, "Internal Server Error"},
+        {501, "Not Implemented"},
+        {502, "Bad Gateway"},
+        {503, "Service Unavailable"},
+        {504, "Gateway Timeout"},
+        {507, "Insufficient Storage"},
+    };
+    for (size_t i = 0; i < sizeof reasons / sizeof reasons[0]; i++)
+        if (reasons[i].code == code)
+            return reasons[i].reason;
+    return "Status";
 }
 
 static void append_date(tide_http1 *http1, tide_buffer *out)
@@ -64,6 +99,8 @@ void tide_http1_refuse(tide_http1 *http1, int http_code, const char *message)
 {
     if (http_code == 400)
         tide_count(&http1->site->counters.refused_malformed, 1);
+    else if (http_code == 431)
+        tide_count(&http1->site->counters.refused_headers, 1);
     take_back(http1);
     http1->is_kept_alive = false;
     http1->state = TIDE_HTTP1_CLOSE;

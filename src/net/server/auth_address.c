@@ -7,28 +7,22 @@
 #include <string.h>
 #include <strings.h>
 
-enum { HOST_SIZE = 64, NAME_SIZE = 256 };
+#include "net/http/authority.h"
 
-/* "[::1]:80" is "::1", "127.0.0.1:80" is "127.0.0.1", "::1" stays. false: none of these, or longer than any
- * address. */
-static bool cut_host(char *out, size_t size, const char *address)
+enum { NAME_SIZE = TIDE_AUTH_HOST_MAX + 2 }; /* with a dot and a terminator */
+
+/* "[::1]:80" is "::1", "127.0.0.1:80" is "127.0.0.1"; "::1", as in options, stays. false: none of these. */
+static bool cut_host(char out[NAME_SIZE], const char *address)
 {
-    const char *begin = address;
-    const char *end = address + strlen(address);
-    const char *colon = strchr(address, ':');
-    if (address[0] == '[') {
-        begin = address + 1;
-        end = strchr(begin, ']');
-        if (!end)
-            return false;
-    } else if (colon && !strchr(colon + 1, ':')) {
-        end = colon;
-    }
-    const size_t len = (size_t)(end - begin);
-    if (len >= size)
+    struct in6_addr v6;
+    tide_authority parsed = {.host = tide_view_of(address)};
+    if (inet_pton(AF_INET6, address, &v6) != 1 &&
+        !tide_authority_parse(&parsed, tide_view_of(address)))
         return false;
-    memcpy(out, begin, len);
-    out[len] = '\0';
+    if (parsed.host.len >= NAME_SIZE)
+        return false;
+    memcpy(out, parsed.host.ptr, parsed.host.len);
+    out[parsed.host.len] = '\0';
     return true;
 }
 
@@ -39,12 +33,12 @@ static bool is_loopback_v4(const struct in_addr *address)
 
 bool tide_auth_is_local(const char *address)
 {
-    char host[HOST_SIZE];
+    char host[NAME_SIZE];
     struct in_addr v4;
     struct in6_addr v6;
     if (strncmp(address, "unix:", 5) == 0)
         return true;
-    if (!cut_host(host, sizeof host, address))
+    if (!cut_host(host, address))
         return false;
     if (strcmp(host, "localhost") == 0)
         return true;
@@ -80,7 +74,7 @@ static bool is_own_name(const char *host, const char *const *names, size_t name_
     char name[NAME_SIZE];
     struct in_addr v4;
     struct in6_addr v6;
-    if (!cut_host(name, sizeof name, host))
+    if (!cut_host(name, host))
         return false;
     cut_dot(name);
     if (strcasecmp(name, "localhost") == 0 || inet_pton(AF_INET, name, &v4) == 1 ||

@@ -803,11 +803,28 @@ static void a_second_message_for_a_unary_call_is_refused(void **state)
     assert_string_equal("13", h2_field(&e->head, "grpc-status"));
 }
 
+/* A proxy may route by one of them while we check the other. */
+static void authority_and_host_name_one_host(void **state)
+{
+    fixture *f = *state;
+    h2_rig_init(&f->rig, &f->limits, false);
+    static const struct {
+        const char *host;
+        const char *code;
+    } rows[] = {{"test", "200"}, {"TEST:80", "200"}, {"other", "400"}, {"test:evil", "400"}};
+    for (size_t i = 0; i < sizeof rows / sizeof rows[0]; i++) {
+        h2_exchange *exchange =
+            h2_open(&f->rig, "GET", "/healthz", (const char *[]){"host", rows[i].host, NULL});
+        assert_string_equal(rows[i].code, h2_field(&exchange->head, ":status"));
+    }
+}
+
 #define H2_CASE(name) cmocka_unit_test_setup_teardown(name, set_up, tear_down)
 
 TEST_FILE()
 {
     const struct CMUnitTest tests[] = {
+        H2_CASE(authority_and_host_name_one_host),
         H2_CASE(a_unary_call_is_answered_with_a_message_and_status_0),
         H2_CASE(an_unknown_method_is_unimplemented_in_trailers_only),
         H2_CASE(a_status_message_is_percent_encoded),

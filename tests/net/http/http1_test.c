@@ -5,115 +5,26 @@
 
 #include "base/cleanup.h"
 #include "net/codec/inflate.h"
-#include "net/http/conn.h"
-#include "net/http/http1_guard.h"
+#include "net/http/http1_rig.h"
 #include "net/server/auth.h"
-#include "net/test_service.h"
 #include "support/check.h"
-#include "support/clock/virtual_env.h"
 
-enum { OUTPUT_MAX = 64 << 20 };
-
-typedef struct fixture {
-    virtual_env env;
-    tide_net_limits limits;
-    test_service service;
-    tide_routes *routes;
-    tide_site *site;
-    tide_conn *conn;
-    tide_buffer input; /* not taken yet */
-    tide_buffer output;
-    bool is_woken;
-    int64_t next_us;
-} fixture;
-
-static void note_wake(void *arg)
-{
-    fixture *f = arg;
-    f->is_woken = true;
-}
+typedef http1_rig fixture;
 
 static int set_up(void **state)
 {
     fixture *f = calloc(1, sizeof *f);
-    tide_error err;
-    virtual_env_init(&f->env, 1);
-    tide_net_limits_init(&f->limits);
-    tide_buffer_init(&f->input, OUTPUT_MAX);
-    tide_buffer_init(&f->output, OUTPUT_MAX);
-    assert_ok_err(tide_routes_new(&f->routes, &err), &err);
-    assert_ok_err(test_service_add(&f->service, f->routes, &err), &err);
+    assert_non_null(f);
+    http1_rig_init(f);
     *state = f;
     return 0;
 }
 
-static void open_conn(fixture *f, bool has_auth)
-{
-    tide_error err;
-    assert_ok_err(tide_site_new(&f->site, &f->env.env, &f->limits, f->routes, &err), &err);
-    f->service.counters = &f->site->counters;
-    f->site->authorise = has_auth ? test_service_authorise : NULL;
-    const tide_conn_setup setup = {
-        .site = f->site, .peer = "192.0.2.1:5", .wake = note_wake, .wake_arg = f};
-    f->conn = tide_http1_new(&setup, f->env.mono_us);
-    assert_non_null(f->conn);
-}
-
 static int tear_down(void **state)
 {
-    fixture *f = *state;
-    f->conn->class->free(f->conn);
-    assert_int_equal(0, tide_budget_used(&f->site->budget));
-    assert_int_equal(0, tide_budget_used(&f->site->answers));
-    assert_int_equal(0, tide_counted(&f->site->counters.calls_running));
-    tide_site_release(f->site);
-    tide_routes_free(f->routes);
-    tide_buffer_done(&f->input);
-    tide_buffer_done(&f->output);
-    virtual_env_done(&f->env);
-    free(f);
+    http1_rig_done(*state);
+    free(*state);
     return 0;
-}
-
-static void run(fixture *f)
-{
-    bool is_moving = true;
-    while (is_moving) {
-        f->is_woken = false;
-        const size_t taken =
-            f->input.len > 0
-                ? f->conn->class->feed(f->conn, tide_buffer_view(&f->input), f->env.mono_us)
-                : 0;
-        if (taken > 0) {
-            memmove(f->input.ptr, f->input.ptr + taken, f->input.len - taken);
-            tide_buffer_truncate(&f->input, f->input.len - taken);
-        }
-        f->next_us = f->conn->class->step(f->conn, f->env.mono_us);
-        const size_t before = f->output.len;
-        for (tide_view out = f->conn->class->pull(f->conn); out.len > 0;
-             out = f->conn->class->pull(f->conn))
-            assert_ok(tide_buffer_append_view(&f->output, out));
-        is_moving = taken > 0 || f->is_woken || f->output.len > before;
-    }
-}
-
-/* Send bytes and see what comes back since the last call. */
-static const char *ask_bytes(fixture *f, tide_view bytes)
-{
-    tide_buffer_clear(&f->output);
-    assert_ok(tide_buffer_append_view(&f->input, bytes));
-    run(f);
-    return tide_buffer_text(&f->output);
-}
-
-static const char *ask(fixture *f, const char *text)
-{
-    return ask_bytes(f, tide_view_of(text));
-}
-
-static bool is_over(const fixture *f)
-{
-    return f->conn->class->is_over(f->conn);
 }
 
 static void assert_begins(const char *text, const char *with)
@@ -130,22 +41,21 @@ static void a_page_of_another_host_is_refused(void **state)
     tide_auth *auth = NULL;
     const tide_auth_options options = {.env = &f->env.env, .local_role = TIDE_ROLE_ADMIN};
     assert_ok_err(tide_auth_open(&auth, &options, &err), &err);
-    open_conn(f, false);
+    http1_rig_open(f, false);
     f->site->authorise = tide_auth_check;
     f->site->authorise_arg = auth;
-    f->conn->class->free(f->conn);
-    const tide_conn_setup setup = {
-        .site = f->site, .peer = "127.0.0.1:5", .wake = note_wake, .wake_arg = f};
-    f->conn = tide_http1_new(&setup, f->env.mono_us);
-    assert_begins(ask(f, "GET /files/a HTTP/1.1\r\nHost: localhost:1\r\n\r\n"), "HTTP/1.1 200 ");
-    const char *said = ask(f, "GET /files/a HTTP/1.1\r\nHost: evil.example:1\r\n\r\n");
+    http1_rig_reopen(f, "127.0.0.1:5");
+    assert_begins(http1_rig_ask(f, "GET /files/a HTTP/1.1\r\nHost: localhost:1\r\n\r\n"),
+                  "HTTP/1.1 200 ");
+    const char *said = http1_rig_ask(f, "GET /files/a HTTP/1.1\r\nHost: evil.example:1\r\n\r\n");
     assert_begins(said, "HTTP/1.1 403 ");
     assert_contains(said, "evil.example:1");
     assert_contains(said, "\"reason\":\"DENIED\""); /* as every status is called in errors */
-    assert_begins(ask(f, "GET /files/a HTTP/1.1\r\nHost: localhost:1\r\n"
-                         "Origin: http://evil.example\r\n\r\n"),
+    assert_begins(http1_rig_ask(f, "GET /files/a HTTP/1.1\r\nHost: localhost:1\r\n"
+                                   "Origin: http://evil.example\r\n\r\n"),
                   "HTTP/1.1 403 ");
-    assert_begins(ask(f, "GET /healthz HTTP/1.1\r\nHost: evil.example\r\n\r\n"), "HTTP/1.1 200 ");
+    assert_begins(http1_rig_ask(f, "GET /healthz HTTP/1.1\r\nHost: evil.example\r\n\r\n"),
+                  "HTTP/1.1 200 ");
     assert_int_equal(2, tide_counted(&f->site->counters.refused_denied));
     tide_auth_close(auth);
 }
@@ -153,21 +63,21 @@ static void a_page_of_another_host_is_refused(void **state)
 static void a_get_is_answered_and_the_connection_kept(void **state)
 {
     fixture *f = *state;
-    open_conn(f, false);
+    http1_rig_open(f, false);
     for (int i = 0; i < 3; i++) {
-        const char *answer = ask(f, "GET /healthz HTTP/1.1\r\nHost: a\r\n\r\n");
+        const char *answer = http1_rig_ask(f, "GET /healthz HTTP/1.1\r\nHost: a\r\n\r\n");
         assert_begins(answer, "HTTP/1.1 200 OK\r\n");
         assert_contains(answer, "content-length: 3\r\n");
         assert_contains(answer, "\r\n\r\nok\n");
-        assert_false(is_over(f));
+        assert_false(http1_rig_is_over(f));
     }
 }
 
 static void a_head_has_the_length_and_no_body(void **state)
 {
     fixture *f = *state;
-    open_conn(f, false);
-    const char *answer = ask(f, "HEAD /healthz HTTP/1.1\r\nHost: a\r\n\r\n");
+    http1_rig_open(f, false);
+    const char *answer = http1_rig_ask(f, "HEAD /healthz HTTP/1.1\r\nHost: a\r\n\r\n");
     assert_contains(answer, "content-length: 3\r\n");
     assert_string_equal("\r\n\r\n", answer + strlen(answer) - 4);
 }
@@ -179,35 +89,37 @@ static void an_empty_line_between_requests_may_come_in_two_pieces(void **state)
     for (size_t i = 0; i < sizeof pieces / sizeof pieces[0]; i++) {
         fixture *f = *state;
         if (i == 0)
-            open_conn(f, false);
-        assert_begins(ask(f, "GET /healthz HTTP/1.1\r\nHost: a\r\n\r\n"), "HTTP/1.1 200 OK\r\n");
-        assert_string_equal("", ask(f, pieces[i][0]));
-        assert_string_equal("", ask(f, pieces[i][1]));
-        assert_begins(ask(f, "GET /healthz HTTP/1.1\r\nHost: a\r\n\r\n"), "HTTP/1.1 200 OK\r\n");
-        assert_false(is_over(f));
+            http1_rig_open(f, false);
+        assert_begins(http1_rig_ask(f, "GET /healthz HTTP/1.1\r\nHost: a\r\n\r\n"),
+                      "HTTP/1.1 200 OK\r\n");
+        assert_string_equal("", http1_rig_ask(f, pieces[i][0]));
+        assert_string_equal("", http1_rig_ask(f, pieces[i][1]));
+        assert_begins(http1_rig_ask(f, "GET /healthz HTTP/1.1\r\nHost: a\r\n\r\n"),
+                      "HTTP/1.1 200 OK\r\n");
+        assert_false(http1_rig_is_over(f));
     }
 }
 
 static void a_request_may_come_byte_by_byte(void **state)
 {
     fixture *f = *state;
-    open_conn(f, false);
+    http1_rig_open(f, false);
     const char request[] = "POST /echo HTTP/1.1\r\nHost: a\r\nTransfer-Encoding: chunked\r\n\r\n"
                            "3\r\nabc\r\n2;x=y\r\nde\r\n0\r\nTrailer: x\r\n\r\n";
     for (size_t i = 0; i < sizeof request - 2; i++)
-        assert_string_equal("", ask_bytes(f, tide_view_bytes(request + i, 1)));
-    assert_contains(ask(f, "\n"), "\r\n\r\nabcde");
+        assert_string_equal("", http1_rig_ask_bytes(f, tide_view_bytes(request + i, 1)));
+    assert_contains(http1_rig_ask(f, "\n"), "\r\n\r\nabcde");
 }
 
 /* One at a time, in order. */
 static void pipelined_requests_are_answered_in_order(void **state)
 {
     fixture *f = *state;
-    open_conn(f, false);
-    const char *answer = ask(f, "GET /files/1 HTTP/1.1\r\nHost: a\r\n\r\n"
-                                "GET /files/2 HTTP/1.1\r\nHost: a\r\n\r\n"
-                                "GET /never HTTP/1.1\r\nHost: a\r\n\r\n"
-                                "GET /files/3 HTTP/1.1\r\nHost: a\r\n\r\n");
+    http1_rig_open(f, false);
+    const char *answer = http1_rig_ask(f, "GET /files/1 HTTP/1.1\r\nHost: a\r\n\r\n"
+                                          "GET /files/2 HTTP/1.1\r\nHost: a\r\n\r\n"
+                                          "GET /never HTTP/1.1\r\nHost: a\r\n\r\n"
+                                          "GET /files/3 HTTP/1.1\r\nHost: a\r\n\r\n");
     const char *first = strstr(answer, "/files/1");
     const char *second = strstr(answer, "/files/2");
     assert_true(first && second && first < second);
@@ -218,82 +130,87 @@ static void pipelined_requests_are_answered_in_order(void **state)
 static void http_1_0_is_closed_unless_it_asks(void **state)
 {
     fixture *f = *state;
-    open_conn(f, false);
-    const char *answer = ask(f, "GET /healthz HTTP/1.0\r\nConnection: keep-alive\r\n\r\n");
+    http1_rig_open(f, false);
+    const char *answer =
+        http1_rig_ask(f, "GET /healthz HTTP/1.0\r\nConnection: keep-alive\r\n\r\n");
     assert_contains(answer, "connection: keep-alive\r\n");
-    assert_false(is_over(f));
-    assert_contains(ask(f, "GET /healthz HTTP/1.0\r\n\r\n"), "connection: close\r\n");
-    assert_true(is_over(f));
+    assert_false(http1_rig_is_over(f));
+    assert_contains(http1_rig_ask(f, "GET /healthz HTTP/1.0\r\n\r\n"), "connection: close\r\n");
+    assert_true(http1_rig_is_over(f));
 }
 
 static void an_answer_of_unknown_length_is_chunked(void **state)
 {
     fixture *f = *state;
-    open_conn(f, false);
-    const char *answer = ask(f, "GET /stream?40 HTTP/1.1\r\nHost: a\r\n\r\n");
+    http1_rig_open(f, false);
+    const char *answer = http1_rig_ask(f, "GET /stream?40 HTTP/1.1\r\nHost: a\r\n\r\n");
     assert_contains(answer, "transfer-encoding: chunked\r\n");
     assert_memory_equal("\r\n0\r\n\r\n", f->output.ptr + f->output.len - 7, 7);
     assert_in_range(f->output.len, 40 * 65536, 40 * 65536 + 20000);
-    assert_false(is_over(f));
+    assert_false(http1_rig_is_over(f));
 }
 
 static void one_hundred_continue_is_sent_after_authorisation(void **state)
 {
     fixture *f = *state;
-    open_conn(f, true);
-    const char *answer = ask(f, "POST /echo HTTP/1.1\r\nHost: a\r\nAuthorization: Bearer reader\r\n"
-                                "Expect: 100-continue\r\nContent-Length: 2\r\n\r\n");
+    http1_rig_open(f, true);
+    const char *answer =
+        http1_rig_ask(f, "POST /echo HTTP/1.1\r\nHost: a\r\nAuthorization: Bearer reader\r\n"
+                         "Expect: 100-continue\r\nContent-Length: 2\r\n\r\n");
     assert_string_equal("HTTP/1.1 100 Continue\r\n\r\n", answer);
-    assert_contains(ask(f, "hi"), "\r\n\r\nhi");
-    answer = ask(f, "POST /echo HTTP/1.1\r\nHost: a\r\nExpect: 100-continue\r\n"
-                    "Content-Length: 2\r\n\r\n");
+    assert_contains(http1_rig_ask(f, "hi"), "\r\n\r\nhi");
+    answer = http1_rig_ask(f, "POST /echo HTTP/1.1\r\nHost: a\r\nExpect: 100-continue\r\n"
+                              "Content-Length: 2\r\n\r\n");
     assert_begins(answer, "HTTP/1.1 401 ");
     assert_contains(answer, "www-authenticate: Bearer\r\n");
     assert_contains(answer, "{\"code\":16,");
-    assert_true(is_over(f)); /* its body was never asked for */
+    assert_true(http1_rig_is_over(f)); /* its body was never asked for */
 }
 
 static void a_role_that_is_too_low_is_403(void **state)
 {
     fixture *f = *state;
-    open_conn(f, true);
-    const char *answer = ask(f, "POST /grpc.testing.TestService/CacheableUnaryCall HTTP/1.1\r\n"
-                                "Host: a\r\nAuthorization: Bearer reader\r\n"
-                                "Content-Type: application/json\r\nContent-Length: 2\r\n\r\n{}");
+    http1_rig_open(f, true);
+    const char *answer =
+        http1_rig_ask(f, "POST /grpc.testing.TestService/CacheableUnaryCall HTTP/1.1\r\n"
+                         "Host: a\r\nAuthorization: Bearer reader\r\n"
+                         "Content-Type: application/json\r\nContent-Length: 2\r\n\r\n{}");
     assert_begins(answer, "HTTP/1.1 403 ");
 }
 
 static void what_is_not_there_is_404_405_or_415(void **state)
 {
     fixture *f = *state;
-    open_conn(f, false);
-    const char *answer = ask(f, "GET /nothing HTTP/1.1\r\nHost: a\r\n\r\n");
+    http1_rig_open(f, false);
+    const char *answer = http1_rig_ask(f, "GET /nothing HTTP/1.1\r\nHost: a\r\n\r\n");
     assert_begins(answer, "HTTP/1.1 404 ");
     assert_contains(answer, "{\"code\":12,\"message\":\"nothing at /nothing\"}");
-    answer = ask(f, "DELETE /healthz HTTP/1.1\r\nHost: a\r\n\r\n");
+    answer = http1_rig_ask(f, "DELETE /healthz HTTP/1.1\r\nHost: a\r\n\r\n");
     assert_begins(answer, "HTTP/1.1 405 ");
     assert_contains(answer, "allow: GET, HEAD\r\n");
-    answer = ask(f, "POST /grpc.testing.TestService/UnaryCall HTTP/1.1\r\nHost: a\r\n"
-                    "Content-Type: application/grpc\r\nContent-Length: 1\r\n\r\n");
+    answer = http1_rig_ask(f, "POST /grpc.testing.TestService/UnaryCall HTTP/1.1\r\nHost: a\r\n"
+                              "Content-Type: application/grpc\r\nContent-Length: 1\r\n\r\n");
     assert_begins(answer, "HTTP/1.1 415 ");
 }
 
 static void methods_take_json_and_protobuf(void **state)
 {
     fixture *f = *state;
-    open_conn(f, false);
-    const char *answer = ask(f, "POST /grpc.testing.TestService/UnaryCall HTTP/1.1\r\nHost: a\r\n"
-                                "Content-Type: application/json; charset=utf-8\r\n"
-                                "Content-Length: 19\r\n\r\n{\"responseSize\": 3}");
+    http1_rig_open(f, false);
+    const char *answer =
+        http1_rig_ask(f, "POST /grpc.testing.TestService/UnaryCall HTTP/1.1\r\nHost: a\r\n"
+                         "Content-Type: application/json; charset=utf-8\r\n"
+                         "Content-Length: 19\r\n\r\n{\"responseSize\": 3}");
     assert_begins(answer, "HTTP/1.1 200 ");
     assert_contains(answer, "content-type: application/json\r\n");
     assert_contains(answer, "\"body\":\"AAAA\"");
-    answer = ask(f, "POST /grpc.testing.TestService/UnaryCall HTTP/1.1\r\nHost: a\r\n"
-                    "Content-Type: application/x-protobuf\r\nContent-Length: 2\r\n\r\n\x10\x03");
+    answer = http1_rig_ask(
+        f, "POST /grpc.testing.TestService/UnaryCall HTTP/1.1\r\nHost: a\r\n"
+           "Content-Type: application/x-protobuf\r\nContent-Length: 2\r\n\r\n\x10\x03");
     assert_begins(answer, "HTTP/1.1 200 ");
     assert_memory_equal("\x0a\x05\x12\x03\0\0\0", f->output.ptr + f->output.len - 7, 7);
-    answer = ask(f, "POST /grpc.testing.TestService/UnaryCall HTTP/1.1\r\nHost: a\r\n"
-                    "Content-Type: application/proto\r\nContent-Length: 1\r\n\r\n\xff");
+    answer = http1_rig_ask(f, "POST /grpc.testing.TestService/UnaryCall HTTP/1.1\r\nHost: a\r\n"
+                              "Content-Type: application/proto\r\nContent-Length: 1\r\n\r\n\xff");
     assert_begins(answer, "HTTP/1.1 400 ");
     assert_contains(answer, "content-type: application/x-protobuf\r\n"); /* google.rpc.Status */
 }
@@ -302,7 +219,7 @@ static void methods_take_json_and_protobuf(void **state)
 static void gzip_goes_both_ways(void **state)
 {
     fixture *f = *state;
-    open_conn(f, false);
+    http1_rig_open(f, false);
     char *text = malloc(100001);
     memset(text, 'x', 100000);
     text[100000] = '\0';
@@ -314,13 +231,13 @@ static void gzip_goes_both_ways(void **state)
                    "POST /echo HTTP/1.1\r\nHost: a\r\nContent-Encoding: gzip\r\n"
                    "Accept-Encoding: gzip;q=0.5, br\r\nContent-Length: %zu\r\n\r\n",
                    packed.len);
-    (void)ask(f, head);
-    const char *answer = ask_bytes(f, tide_buffer_view(&packed));
+    (void)http1_rig_ask(f, head);
+    const char *answer = http1_rig_ask_bytes(f, tide_buffer_view(&packed));
     assert_begins(answer, "HTTP/1.1 200 ");
     assert_contains(answer, "content-encoding: gzip\r\n");
     assert_true(f->output.len < 2000);
-    answer = ask(f, "POST /echo HTTP/1.1\r\nHost: a\r\nContent-Encoding: br\r\n"
-                    "Content-Length: 1\r\n\r\n");
+    answer = http1_rig_ask(f, "POST /echo HTTP/1.1\r\nHost: a\r\nContent-Encoding: br\r\n"
+                              "Content-Length: 1\r\n\r\n");
     assert_begins(answer, "HTTP/1.1 415 ");
     assert_contains(answer, "accept-encoding: ");
     free(text);
@@ -331,33 +248,34 @@ static void a_body_above_the_limit_is_413(void **state)
 {
     fixture *f = *state;
     f->limits.message_len = 1024;
-    open_conn(f, false);
-    const char *answer = ask(f, "POST /echo HTTP/1.1\r\nHost: a\r\nContent-Length: 1025\r\n\r\n");
+    http1_rig_open(f, false);
+    const char *answer =
+        http1_rig_ask(f, "POST /echo HTTP/1.1\r\nHost: a\r\nContent-Length: 1025\r\n\r\n");
     assert_begins(answer, "HTTP/1.1 413 ");
-    assert_true(is_over(f));
+    assert_true(http1_rig_is_over(f));
 }
 
 static void chunks_above_the_limit_are_413(void **state)
 {
     fixture *f = *state;
     f->limits.message_len = 1024;
-    open_conn(f, false);
-    (void)ask(f, "POST /echo HTTP/1.1\r\nHost: a\r\nTransfer-Encoding: chunked\r\n\r\n");
+    http1_rig_open(f, false);
+    (void)http1_rig_ask(f, "POST /echo HTTP/1.1\r\nHost: a\r\nTransfer-Encoding: chunked\r\n\r\n");
     char chunk[700];
     memset(chunk, 'a', sizeof chunk);
     memcpy(chunk, "200\r\n", 5);
     memcpy(chunk + 5 + 512, "\r\n", 2);
     for (int i = 0; i < 2; i++)
-        assert_string_equal("", ask_bytes(f, tide_view_bytes(chunk, 5 + 512 + 2)));
-    assert_begins(ask_bytes(f, tide_view_bytes(chunk, 6)), "HTTP/1.1 413 ");
-    assert_true(is_over(f));
+        assert_string_equal("", http1_rig_ask_bytes(f, tide_view_bytes(chunk, 5 + 512 + 2)));
+    assert_begins(http1_rig_ask_bytes(f, tide_view_bytes(chunk, 6)), "HTTP/1.1 413 ");
+    assert_true(http1_rig_is_over(f));
 }
 
 static void a_gzip_bomb_is_413(void **state)
 {
     fixture *f = *state;
     f->limits.message_len = 65536;
-    open_conn(f, false);
+    http1_rig_open(f, false);
     char *zeros = calloc(1, 10 << 20);
     TIDE_CLEANUP(tide_buffer_done) tide_buffer packed;
     tide_buffer_init(&packed, 100000);
@@ -368,22 +286,22 @@ static void a_gzip_bomb_is_413(void **state)
                    "POST /echo HTTP/1.1\r\nHost: a\r\nContent-Encoding: gzip\r\n"
                    "Content-Length: %zu\r\n\r\n",
                    packed.len);
-    (void)ask(f, head);
-    assert_begins(ask_bytes(f, tide_buffer_view(&packed)), "HTTP/1.1 413 ");
+    (void)http1_rig_ask(f, head);
+    assert_begins(http1_rig_ask_bytes(f, tide_buffer_view(&packed)), "HTTP/1.1 413 ");
 }
 
 /* Limit header_list_len. */
 static void a_long_head_is_431(void **state)
 {
     fixture *f = *state;
-    open_conn(f, false);
+    http1_rig_open(f, false);
     char line[1020];
     memset(line, 'a', sizeof line);
     memcpy(line, "X: ", 3);
     memcpy(line + sizeof line - 3, "\r\n", 3);
-    const char *answer = ask(f, "GET /healthz HTTP/1.1\r\nHost: a\r\n");
-    for (int i = 0; i < 20 && !is_over(f); i++)
-        answer = ask(f, line);
+    const char *answer = http1_rig_ask(f, "GET /healthz HTTP/1.1\r\nHost: a\r\n");
+    for (int i = 0; i < 20 && !http1_rig_is_over(f); i++)
+        answer = http1_rig_ask(f, line);
     assert_begins(answer, "HTTP/1.1 431 ");
     assert_int_equal(1, tide_counted(&f->site->counters.refused_headers));
 }
@@ -392,15 +310,15 @@ static void a_long_head_is_431(void **state)
 static void headers_that_drip_are_408(void **state)
 {
     fixture *f = *state;
-    open_conn(f, false);
+    http1_rig_open(f, false);
     const char request[] = "GET /healthz HTTP/1.1\r\nHost: aaaaaaaaaaaaaaaaaaaaaa";
     const char *answer = "";
-    for (size_t i = 0; i < sizeof request - 1 && !is_over(f); i++) {
-        answer = ask_bytes(f, tide_view_bytes(request + i, 1));
+    for (size_t i = 0; i < sizeof request - 1 && !http1_rig_is_over(f); i++) {
+        answer = http1_rig_ask_bytes(f, tide_view_bytes(request + i, 1));
         virtual_env_advance(&f->env, 1000000);
     }
-    run(f);
-    assert_true(is_over(f));
+    http1_rig_run(f);
+    assert_true(http1_rig_is_over(f));
     assert_contains(answer, "HTTP/1.1 408 ");
     assert_int_equal(1, tide_counted(&f->site->counters.timeouts_header));
 }
@@ -408,12 +326,12 @@ static void headers_that_drip_are_408(void **state)
 static void a_connection_that_says_nothing_is_closed(void **state)
 {
     fixture *f = *state;
-    open_conn(f, false);
-    run(f);
+    http1_rig_open(f, false);
+    http1_rig_run(f);
     assert_int_equal(f->env.mono_us + f->limits.header_us, f->next_us);
     virtual_env_advance(&f->env, f->limits.header_us);
-    run(f);
-    assert_true(is_over(f));
+    http1_rig_run(f);
+    assert_true(http1_rig_is_over(f));
     assert_int_equal(0, f->output.len);
 }
 
@@ -421,11 +339,11 @@ static void a_connection_that_says_nothing_is_closed(void **state)
 static void a_body_that_drips_is_408(void **state)
 {
     fixture *f = *state;
-    open_conn(f, false);
-    (void)ask(f, "POST /echo HTTP/1.1\r\nHost: a\r\nContent-Length: 1000\r\n\r\n");
+    http1_rig_open(f, false);
+    (void)http1_rig_ask(f, "POST /echo HTTP/1.1\r\nHost: a\r\nContent-Length: 1000\r\n\r\n");
     const char *answer = "";
-    for (int i = 0; i < 100 && !is_over(f); i++) {
-        answer = ask(f, "a");
+    for (int i = 0; i < 100 && !http1_rig_is_over(f); i++) {
+        answer = http1_rig_ask(f, "a");
         virtual_env_advance(&f->env, 1000000);
     }
     assert_contains(answer, "HTTP/1.1 408 ");
@@ -436,14 +354,14 @@ static void a_body_that_drips_is_408(void **state)
 static void a_kept_connection_is_closed_in_the_end(void **state)
 {
     fixture *f = *state;
-    open_conn(f, false);
-    (void)ask(f, "GET /healthz HTTP/1.1\r\nHost: a\r\n\r\n");
+    http1_rig_open(f, false);
+    (void)http1_rig_ask(f, "GET /healthz HTTP/1.1\r\nHost: a\r\n\r\n");
     virtual_env_advance(&f->env, f->limits.idle_us - 1);
-    run(f);
-    assert_false(is_over(f));
+    http1_rig_run(f);
+    assert_false(http1_rig_is_over(f));
     virtual_env_advance(&f->env, 1);
-    run(f);
-    assert_true(is_over(f));
+    http1_rig_run(f);
+    assert_true(http1_rig_is_over(f));
 }
 
 /* Limit budget_len. */
@@ -451,10 +369,10 @@ static void a_body_above_the_budget_is_503_with_advice(void **state)
 {
     fixture *f = *state;
     f->limits.budget_len = 65536;
-    open_conn(f, false);
-    (void)ask(f, "POST /echo HTTP/1.1\r\nHost: a\r\nContent-Length: 1000000\r\n\r\n");
+    http1_rig_open(f, false);
+    (void)http1_rig_ask(f, "POST /echo HTTP/1.1\r\nHost: a\r\nContent-Length: 1000000\r\n\r\n");
     char *zeros = calloc(1, 100000);
-    const char *answer = ask_bytes(f, tide_view_bytes(zeros, 100000));
+    const char *answer = http1_rig_ask_bytes(f, tide_view_bytes(zeros, 100000));
     assert_begins(answer, "HTTP/1.1 503 ");
     assert_contains(answer, "retry-after: 1\r\n");
     free(zeros);
@@ -463,26 +381,24 @@ static void a_body_above_the_budget_is_503_with_advice(void **state)
 static void draining_ends_after_the_answer(void **state)
 {
     fixture *f = *state;
-    open_conn(f, false);
-    (void)ask(f, "POST /echo HTTP/1.1\r\nHost: a\r\nContent-Length: 2\r\n\r\n");
+    http1_rig_open(f, false);
+    (void)http1_rig_ask(f, "POST /echo HTTP/1.1\r\nHost: a\r\nContent-Length: 2\r\n\r\n");
     f->conn->class->drain(f->conn);
-    run(f);
-    assert_false(is_over(f));
-    const char *answer = ask(f, "hi");
+    http1_rig_run(f);
+    assert_false(http1_rig_is_over(f));
+    const char *answer = http1_rig_ask(f, "hi");
     assert_contains(answer, "connection: close\r\n");
     assert_contains(answer, "\r\n\r\nhi");
-    assert_true(is_over(f));
+    assert_true(http1_rig_is_over(f));
 }
 
 static void leaving_cancels_the_call(void **state)
 {
     fixture *f = *state;
-    open_conn(f, false);
-    (void)ask(f, "GET /never HTTP/1.1\r\nHost: a\r\n\r\n");
-    f->conn->class->free(f->conn);
+    http1_rig_open(f, false);
+    (void)http1_rig_ask(f, "GET /never HTTP/1.1\r\nHost: a\r\n\r\n");
+    http1_rig_reopen(f, "x");
     assert_int_equal(1, atomic_load(&f->service.cancelled));
-    const tide_conn_setup setup = {.site = f->site, .peer = "x", .wake = note_wake, .wake_arg = f};
-    f->conn = tide_http1_new(&setup, f->env.mono_us);
 }
 
 /* Both name the same coding: only their number is wrong. */
@@ -531,15 +447,11 @@ static void what_could_be_smuggled_is_400(void **state)
         "\r\nGET /healthz HTTP/1.1\r\nHost: a\r\n\r\n",
         "FOO /healthz HTTP/1.1\r\nHost: a\r\n\r\n",
     };
-    open_conn(f, false);
+    http1_rig_open(f, false);
     for (size_t i = 0; i < sizeof requests / sizeof requests[0]; i++) {
-        f->conn->class->free(f->conn);
-        const tide_conn_setup setup = {
-            .site = f->site, .peer = "x", .wake = note_wake, .wake_arg = f};
-        f->conn = tide_http1_new(&setup, f->env.mono_us);
-        tide_buffer_clear(&f->input);
-        const char *answer = ask(f, requests[i]);
-        if (strncmp(answer, "HTTP/1.1 400 ", 13) != 0 || !is_over(f))
+        http1_rig_reopen(f, "x");
+        const char *answer = http1_rig_ask(f, requests[i]);
+        if (strncmp(answer, "HTTP/1.1 400 ", 13) != 0 || !http1_rig_is_over(f))
             fail_msg("'%s' was answered with '%.100s'", requests[i], answer);
         assert_contains(answer, "{\"code\":3,\"message\":\"");
     }
@@ -551,16 +463,13 @@ static void malformed_chunks_are_400(void **state)
     static const char *const bodies[] = {"x\r\n",        "\r\n",       "1\nab\r\n",      "1\r\nab",
                                          "1 \r\na\r\n",  "123456789",  "1;\na\r\n0\r\n", "1\r\na\n",
                                          "0\r\nX\n\r\n", "0\r\n X: a", "-1\r\n",         "0x1\r\n"};
-    open_conn(f, false);
+    http1_rig_open(f, false);
     for (size_t i = 0; i < sizeof bodies / sizeof bodies[0]; i++) {
-        f->conn->class->free(f->conn);
-        const tide_conn_setup setup = {
-            .site = f->site, .peer = "x", .wake = note_wake, .wake_arg = f};
-        f->conn = tide_http1_new(&setup, f->env.mono_us);
-        tide_buffer_clear(&f->input);
-        (void)ask(f, "POST /echo HTTP/1.1\r\nHost: a\r\nTransfer-Encoding: chunked\r\n\r\n");
-        const char *answer = ask(f, bodies[i]);
-        if (strncmp(answer, "HTTP/1.1 400 ", 13) != 0 || !is_over(f))
+        http1_rig_reopen(f, "x");
+        (void)http1_rig_ask(f,
+                            "POST /echo HTTP/1.1\r\nHost: a\r\nTransfer-Encoding: chunked\r\n\r\n");
+        const char *answer = http1_rig_ask(f, bodies[i]);
+        if (strncmp(answer, "HTTP/1.1 400 ", 13) != 0 || !http1_rig_is_over(f))
             fail_msg("'%s' was answered with '%.100s'", bodies[i], answer);
     }
 }
@@ -569,10 +478,10 @@ static void malformed_chunks_are_400(void **state)
 static void an_absolute_target_is_its_path(void **state)
 {
     fixture *f = *state;
-    open_conn(f, false);
-    assert_begins(ask(f, "GET http://a:80/healthz?x=1 HTTP/1.1\r\nHost: a\r\n\r\n"),
+    http1_rig_open(f, false);
+    assert_begins(http1_rig_ask(f, "GET http://a:80/healthz?x=1 HTTP/1.1\r\nHost: a\r\n\r\n"),
                   "HTTP/1.1 200 ");
-    assert_begins(ask(f, "OPTIONS * HTTP/1.1\r\nHost: a\r\n\r\n"), "HTTP/1.1 404 ");
+    assert_begins(http1_rig_ask(f, "OPTIONS * HTTP/1.1\r\nHost: a\r\n\r\n"), "HTTP/1.1 404 ");
 }
 
 #define HTTP1_CASE(name) cmocka_unit_test_setup_teardown(name, set_up, tear_down)

@@ -1,15 +1,11 @@
-/* http1_guard.h - what Debian's http-parser lets through and we do not.
+/* http1_chunks.h - decoder of chunked bodies.
  *
- * Two programs that read one request differently are how requests are smuggled. So a head is refused that has a line end
- * other than CR LF, a folded line, a space before a colon, a byte that does not belong where it stands, a version
- * other than 1.0 and 1.1, or anything but exactly one space between the parts of its first line.
+ * Sizes have at most 8 hexadecimal digits, every line end is CR LF, a trailer line has a name and a colon. Extensions and
+ * trailers are bounded and ignored. Anything else is refused: a proxy might read it differently.
  *
- * A chunked body is taken apart here too: sizes of at most 8 hexadecimal digits, extensions and trailers bounded and
- * ignored, every line end CR LF.
- *
- * Threads: pure; a decoder belongs to one thread at a time. */
-#ifndef TIDE_NET_HTTP_HTTP1_GUARD_H
-#define TIDE_NET_HTTP_HTTP1_GUARD_H
+ * Threads: a decoder belongs to one thread at a time. */
+#ifndef TIDE_NET_HTTP_HTTP1_CHUNKS_H
+#define TIDE_NET_HTTP_HTTP1_CHUNKS_H
 
 #include <stdbool.h>
 #include <stdint.h>
@@ -17,9 +13,6 @@
 #include <tidemark/view.h>
 
 enum { TIDE_CHUNK_EXTRA_MAX = 8192 }; /* bytes of all extensions and trailers of a body */
-
-/* head ends with an empty line. NULL: fine; otherwise what is wrong with it. */
-const char *tide_http1_check_head(tide_view head);
 
 typedef enum tide_chunk_state {
     TIDE_CHUNK_SIZE,
@@ -29,6 +22,7 @@ typedef enum tide_chunk_state {
     TIDE_CHUNK_DATA_CR,
     TIDE_CHUNK_DATA_LF,
     TIDE_CHUNK_TRAILER_START,
+    TIDE_CHUNK_TRAILER_NAME,
     TIDE_CHUNK_TRAILER,
     TIDE_CHUNK_TRAILER_LF,
     TIDE_CHUNK_LAST_LF,
