@@ -30,8 +30,7 @@ tide_preface tide_preface_find(tide_view bytes)
     return len == sizeof PREFACE - 1 ? TIDE_PREFACE_H2 : TIDE_PREFACE_UNDECIDED;
 }
 
-/* The peer goes too far: say so and close. */
-static int end_flood(tide_h2 *h2)
+int tide_h2_end_flood(tide_h2 *h2)
 {
     if (!h2->is_flooded)
         tide_count(&h2->site->counters.refused_flood, 1);
@@ -57,7 +56,7 @@ static int count_control(tide_h2 *h2)
 {
     const tide_net_limits *limits = &h2->site->limits;
     if (fill_bucket(&h2->control, h2->now_us, limits->control_burst, limits->control_rate))
-        return end_flood(h2);
+        return tide_h2_end_flood(h2);
     return 0;
 }
 
@@ -66,7 +65,7 @@ static int count_reset(tide_h2 *h2)
 {
     const tide_net_limits *limits = &h2->site->limits;
     if (fill_bucket(&h2->resets, h2->now_us, limits->reset_burst, limits->reset_rate))
-        return end_flood(h2);
+        return tide_h2_end_flood(h2);
     return 0;
 }
 
@@ -79,16 +78,48 @@ static int count_late_reset(tide_h2 *h2)
     return 0;
 }
 
+/* A callback's way to end the connection: nothing behind the bytes at hand is parsed (feed_h2). */
+static int end_with(tide_h2 *h2, uint32_t code)
+{
+    h2->end_code = code;
+    return NGHTTP2_ERR_CALLBACK_FAILURE;
+}
+
+void tide_h2_check_frame(tide_h2 *h2, uint8_t type, int32_t stream_id, size_t len)
+{
+    if (h2->opening_id != 0) /* the library refused it: more of it may be on its way */
+        tide_h2_closed_reset(&h2->closed, h2->opening_id, TIDE_H2_STREAM_WINDOW);
+    h2->opening_id = 0;
+    const bool is_headers = type == NGHTTP2_HEADERS;
+    if ((!is_headers && type != NGHTTP2_DATA) || stream_id % 2 == 0)
+        return;
+    if (is_headers && tide_h2_closed_open(&h2->closed, stream_id)) {
+        h2->opening_id = stream_id;
+        return;
+    }
+    if (stream_id > h2->closed.highest ||
+        nghttp2_session_get_stream_user_data(h2->session, stream_id))
+        return;
+    if (is_headers && tide_h2_closed_is_gap(&h2->closed, stream_id))
+        h2->end_code = NGHTTP2_PROTOCOL_ERROR;
+    else if (!tide_h2_closed_tolerates(&h2->closed, stream_id, len))
+        h2->end_code = NGHTTP2_STREAM_CLOSED;
+}
+
 static int on_begin_headers(nghttp2_session *session, const nghttp2_frame *frame, void *arg)
 {
     tide_h2 *h2 = arg;
+    h2->block_len = 0;
+    h2->opening_id = 0;
     if (h2->head_since_us == INT64_MAX)
         h2->head_since_us = h2->now_us;
     if (frame->headers.cat != NGHTTP2_HCAT_REQUEST)
         return 0;
     tide_h2_stream *stream = calloc(1, sizeof *stream);
-    if (!stream)
+    if (!stream) {
+        tide_h2_closed_reset(&h2->closed, frame->hd.stream_id, TIDE_H2_STREAM_WINDOW);
         return NGHTTP2_ERR_TEMPORAL_CALLBACK_FAILURE;
+    }
     stream->h2 = h2;
     stream->id = frame->hd.stream_id;
     stream->stalled_us = stream->busy_us = stream->refuse_us = INT64_MAX;
@@ -102,13 +133,36 @@ static int on_begin_headers(nghttp2_session *session, const nghttp2_frame *frame
     return nghttp2_session_set_stream_user_data(session, stream->id, stream);
 }
 
+/* Every decoded field counts, whether it is used or not: decoding is what costs. */
+static int count_decoded(tide_h2 *h2, size_t name_len, size_t value_len)
+{
+    h2->block_len += name_len + value_len + TIDE_HEAD_FIELD_COST;
+    if (h2->block_len <= TIDE_H2_BLOCK_PART * (size_t)h2->site->limits.header_list_len)
+        return 0;
+    return end_with(h2, NGHTTP2_ENHANCE_YOUR_CALM);
+}
+
+static int on_invalid_header(nghttp2_session *session, const nghttp2_frame *frame,
+                             const uint8_t *name, size_t name_len, const uint8_t *value,
+                             size_t value_len, uint8_t flags, void *arg)
+{
+    (void)session;
+    (void)frame;
+    (void)name;
+    (void)value;
+    (void)flags;
+    return count_decoded(arg, name_len, value_len);
+}
+
 /* Pseudo fields count like the others, and are kept under their own names. */
 static int on_header(nghttp2_session *session, const nghttp2_frame *frame, const uint8_t *name,
                      size_t name_len, const uint8_t *value, size_t value_len, uint8_t flags,
                      void *arg)
 {
-    (void)arg;
     (void)flags;
+    const int failed = count_decoded(arg, name_len, value_len);
+    if (failed)
+        return failed;
     tide_h2_stream *stream = nghttp2_session_get_stream_user_data(session, frame->hd.stream_id);
     if (!stream || stream->call)
         return 0; /* trailers of a request say nothing to us */
@@ -234,6 +288,8 @@ static int on_close(nghttp2_session *session, int32_t stream_id, uint32_t code, 
 static int on_sent(nghttp2_session *session, const nghttp2_frame *frame, void *arg)
 {
     if (frame->hd.type == NGHTTP2_RST_STREAM)
+        tide_h2_closed_reset(&((tide_h2 *)arg)->closed, frame->hd.stream_id, TIDE_H2_STREAM_WINDOW);
+    if (frame->hd.type == NGHTTP2_RST_STREAM)
         return frame->rst_stream.error_code == NGHTTP2_NO_ERROR ? 0 : count_reset(arg);
     tide_h2_stream *stream = nghttp2_session_get_stream_user_data(session, frame->hd.stream_id);
     if (!stream || !(frame->hd.flags & NGHTTP2_FLAG_END_STREAM) || stream->is_input_over ||
@@ -267,6 +323,7 @@ static nghttp2_session *make_session(tide_h2 *h2)
     if (nghttp2_session_callbacks_new(&callbacks) == 0 && nghttp2_option_new(&option) == 0) {
         nghttp2_session_callbacks_set_on_begin_headers_callback(callbacks, on_begin_headers);
         nghttp2_session_callbacks_set_on_header_callback(callbacks, on_header);
+        nghttp2_session_callbacks_set_on_invalid_header_callback(callbacks, on_invalid_header);
         nghttp2_session_callbacks_set_on_frame_recv_callback(callbacks, on_frame);
         nghttp2_session_callbacks_set_on_data_chunk_recv_callback(callbacks, on_data);
         nghttp2_session_callbacks_set_on_stream_close_callback(callbacks, on_close);
@@ -313,6 +370,7 @@ tide_conn *tide_h2_new(const tide_conn_setup *setup, int64_t now_us)
     h2->now_us = h2->opened_us = h2->last_call_us = now_us;
     h2->control.since_us = h2->resets.since_us = now_us;
     h2->head_since_us = INT64_MAX;
+    h2->payload_left = sizeof PREFACE - 1;
     h2->session = make_session(h2);
     if (!h2->session || !h2->peer || (setup->certificate && !h2->certificate) || !greet(h2)) {
         tide_h2_class.free(&h2->conn);

@@ -229,22 +229,73 @@ static int64_t step_h2(tide_conn *conn, int64_t now_us)
     return next_us;
 }
 
+static bool receive(tide_h2 *h2, tide_view bytes)
+{
+    const ssize_t taken =
+        bytes.len == 0
+            ? 0
+            : nghttp2_session_mem_recv(h2->session, (const uint8_t *)bytes.ptr, bytes.len);
+    if (taken == (ssize_t)bytes.len)
+        return true;
+    if (taken == NGHTTP2_ERR_FLOODED || taken == NGHTTP2_ERR_TOO_MANY_CONTINUATIONS)
+        tide_h2_end_flood(h2);
+    return false;
+}
+
+/* Follow the frames, up to the first byte behind the next complete head of one. Returns how many bytes that is; 0: no head is
+ * complete in these bytes. */
+static size_t find_frame(tide_h2 *h2, tide_view bytes)
+{
+    size_t at = 0;
+    while (at < bytes.len) {
+        if (h2->payload_left > 0) {
+            const size_t left = bytes.len - at;
+            const size_t step = left < h2->payload_left ? left : h2->payload_left;
+            h2->payload_left -= step;
+            at += step;
+            continue;
+        }
+        h2->frame_head[h2->frame_head_len++] = (uint8_t)bytes.ptr[at++];
+        if (h2->frame_head_len == TIDE_H2_FRAME_HEAD_LEN)
+            return at;
+    }
+    return 0;
+}
+
+/* The library gets whole frames as they are found, because what may follow depends on what it made of them. */
+static bool receive_frames(tide_h2 *h2, tide_view bytes)
+{
+    for (size_t end = find_frame(h2, bytes); end > 0; end = find_frame(h2, bytes)) {
+        const uint8_t *head = h2->frame_head;
+        const size_t begin = end > TIDE_H2_FRAME_HEAD_LEN ? end - TIDE_H2_FRAME_HEAD_LEN : 0;
+        const size_t len = (size_t)head[0] << 16 | (size_t)head[1] << 8 | head[2];
+        const uint32_t id = (uint32_t)(head[5] & 0x7F) << 24 | (uint32_t)head[6] << 16 |
+                            (uint32_t)head[7] << 8 | head[8];
+        if (!receive(h2, tide_view_bytes(bytes.ptr, begin)))
+            return false;
+        tide_h2_check_frame(h2, head[3], (int32_t)id, len);
+        if (h2->end_code != 0 || !receive(h2, tide_view_bytes(bytes.ptr + begin, end - begin)))
+            return false;
+        h2->frame_head_len = 0;
+        h2->payload_left = len;
+        bytes = tide_view_bytes(bytes.ptr + end, bytes.len - end);
+    }
+    return receive(h2, bytes);
+}
+
 static size_t feed_h2(tide_conn *conn, tide_view bytes, int64_t now_us)
 {
     tide_h2 *h2 = (tide_h2 *)conn;
+    tide_net_counters *counters = &h2->site->counters;
     h2->now_us = now_us;
-    if (h2->is_broken)
+    if (h2->is_broken || receive_frames(h2, bytes))
         return bytes.len;
-    const ssize_t taken =
-        nghttp2_session_mem_recv(h2->session, (const uint8_t *)bytes.ptr, bytes.len);
-    if (taken == (ssize_t)bytes.len)
-        return bytes.len;
-    const bool is_flood =
-        taken == NGHTTP2_ERR_FLOODED || taken == NGHTTP2_ERR_TOO_MANY_CONTINUATIONS;
-    tide_count(is_flood ? &h2->site->counters.refused_flood : &h2->site->counters.refused_malformed,
-               1);
-    h2->conn.is_hostile = is_flood;
-    terminate(h2, is_flood ? NGHTTP2_ENHANCE_YOUR_CALM : NGHTTP2_PROTOCOL_ERROR);
+    const bool is_bomb = h2->end_code == NGHTTP2_ENHANCE_YOUR_CALM;
+    if (!h2->is_flooded) /* which is counted already */
+        tide_count(is_bomb ? &counters->refused_headers : &counters->refused_malformed, 1);
+    h2->conn.is_hostile = h2->is_flooded;
+    const uint32_t code = h2->end_code != 0 ? h2->end_code : NGHTTP2_PROTOCOL_ERROR;
+    terminate(h2, h2->is_flooded ? NGHTTP2_ENHANCE_YOUR_CALM : code);
     return bytes.len;
 }
 
@@ -285,6 +336,7 @@ static void free_h2(tide_conn *conn)
     while (h2->streams)
         tide_h2_forget(h2->streams);
     nghttp2_session_del(h2->session);
+    tide_h2_closed_done(&h2->closed);
     free(h2->peer);
     free(h2->certificate);
     tide_site_release(h2->site);

@@ -7,6 +7,9 @@
 #include "net/call/call_core.h"
 #include "net/http/conn.h"
 #include "net/http/h2.h"
+#include "net/http/h2_closed.h"
+
+enum { TIDE_H2_FRAME_HEAD_LEN = 9 };
 
 typedef struct tide_h2 tide_h2;
 
@@ -50,6 +53,13 @@ struct tide_h2 {
     int64_t opened_us;
     int64_t last_call_us;
     int64_t head_since_us; /* a header block is open since; INT64_MAX: none */
+    uint8_t frame_head[TIDE_H2_FRAME_HEAD_LEN];
+    size_t frame_head_len; /* bytes of it that have come */
+    size_t payload_left;   /* bytes until the next frame's head; at first, of the preface */
+    tide_h2_closed closed;
+    int32_t opening_id; /* of the last HEADERS, until its stream exists; 0: none */
+    size_t block_len;   /* bytes that the header block has been decoded to so far */
+    uint32_t end_code;  /* with which a callback ends the connection; 0: none */
     tide_h2_bucket control;
     tide_h2_bucket resets;
     uint64_t unreset_count; /* streams that came to a good end and were not reset after it */
@@ -63,6 +73,13 @@ extern const tide_conn_class tide_h2_class;
 
 /* Give the peer window back, unless messages wait for their receiver. */
 void tide_h2_credit(tide_h2_stream *stream);
+
+/* The peer goes too far: say so and close. Returns what a callback does. */
+int tide_h2_end_flood(tide_h2 *h2);
+
+/* A frame begins, and those before it have been received: may it be for its stream? If not, end_code says why. The library
+ * ignores frames for streams that it does not know any more. */
+void tide_h2_check_frame(tide_h2 *h2, uint8_t type, int32_t stream_id, size_t len);
 
 /* The stream is gone: let go of its call. */
 void tide_h2_forget(tide_h2_stream *stream);

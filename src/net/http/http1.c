@@ -61,8 +61,10 @@ static void read_head(tide_http1 *http1)
                                           (size_t)http1->site->limits.header_list_len, &wrong);
     if (code == 0)
         open_call(http1, &head);
+    else if (code == TIDE_HTTP1_NO_HTTP && !http1->has_served)
+        tide_http1_drop(http1);
     else
-        tide_http1_refuse(http1, code, wrong);
+        tide_http1_refuse(http1, code == TIDE_HTTP1_NO_HTTP ? 400 : code, wrong);
 }
 
 /* Gather the head up to its empty line. Returns what was taken. */

@@ -58,6 +58,9 @@ extern const tide_conn_class tide_http1_class;
 /* Answer without a call, and close. */
 void tide_http1_refuse(tide_http1 *http1, int http_code, const char *message);
 
+/* Close without an answer. */
+void tide_http1_drop(tide_http1 *http1);
+
 /* The class's feed. */
 size_t tide_http1_feed(tide_conn *conn, tide_view bytes, int64_t now_us);
 

@@ -117,6 +117,13 @@ void tide_http1_refuse(tide_http1 *http1, int http_code, const char *message)
         body.len + 1, tide_buffer_text(&body)));
 }
 
+void tide_http1_drop(tide_http1 *http1)
+{
+    tide_count(&http1->site->counters.refused_malformed, 1);
+    http1->is_kept_alive = false;
+    http1->state = TIDE_HTTP1_CLOSE;
+}
+
 void tide_http1_continue(tide_http1 *http1)
 {
     take_back(http1);

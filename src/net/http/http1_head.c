@@ -264,6 +264,21 @@ static const char *read_lines(tide_http1_head *out, tide_view bytes, tide_view *
     return wrong ? wrong : "no empty line at the end";
 }
 
+/* Neither a method nor a version: no HTTP at all. */
+static bool is_foreign(tide_view bytes)
+{
+    const char *end = memchr(bytes.ptr, '\r', bytes.len);
+    const tide_view line = slice(bytes, 0, end ? (size_t)(end - bytes.ptr) : bytes.len);
+    const char *space = memchr(line.ptr, ' ', line.len);
+    if (line.len == 0 || memmem(line.ptr, line.len, "HTTP/", 5) ||
+        memmem(line.ptr, line.len, "http/", 5))
+        return false;
+    for (size_t i = 0; i < line.len; i++)
+        if (line.ptr[i] < ' ')
+            return false;
+    return !is_method(slice(line, 0, space ? (size_t)(space - line.ptr) : line.len));
+}
+
 /* The lines are known to be good. */
 static tide_status copy_fields(tide_head *fields, tide_view bytes)
 {
@@ -286,7 +301,7 @@ int tide_http1_head_read(tide_http1_head *out, tide_view bytes, size_t fields_ma
     tide_view target;
     *wrong = read_lines(out, bytes, &target, &found);
     if (*wrong)
-        return 400;
+        return is_foreign(bytes) ? TIDE_HTTP1_NO_HTTP : 400;
     const int code = copy_target(out, target, &found, wrong);
     if (code != 0)
         return code;

@@ -42,8 +42,11 @@ typedef struct tide_http1_head {
     tide_head fields;
 } tide_http1_head;
 
+enum { TIDE_HTTP1_NO_HTTP = 1 }; /* not a code: the first line is of no HTTP request */
+
 /* Read a head that ends with its empty line, of fields that cost at most fields_max.
  * 0: *out is complete. 400, 414, 431, 503 (no memory): refused with that code; *wrong says why.
+ * TIDE_HTTP1_NO_HTTP: the peer speaks something else (a bad preface of HTTP/2), and is owed no answer.
  * To be given back (done) in either case. */
 int tide_http1_head_read(tide_http1_head *out, tide_view bytes, size_t fields_max,
                          const char **wrong);

@@ -126,6 +126,17 @@ static int64_t check_stall(tide_link *link, int64_t now_us)
     return now_us >= until_us ? -1 : until_us;
 }
 
+/* Who agreed on HTTP/2 in the handshake speaks it, or nothing. */
+static bool is_h2_agreed(tide_link *link)
+{
+    SSL *ssl = bufferevent_openssl_get_ssl(link->bev);
+    const unsigned char *name = NULL;
+    unsigned int len = 0;
+    if (ssl)
+        SSL_get0_alpn_selected(ssl, &name, &len);
+    return len == 2 && memcmp(name, "h2", 2) == 0;
+}
+
 static bool choose_protocol(tide_link *link, int64_t now_us)
 {
     struct evbuffer *input = bufferevent_get_input(link->bev);
@@ -133,7 +144,9 @@ static bool choose_protocol(tide_link *link, int64_t now_us)
     const ev_ssize_t len = evbuffer_copyout(input, first, sizeof first);
     if (len <= 0 || !link->is_secured)
         return false;
-    const tide_preface preface = tide_preface_find(tide_view_bytes(first, (size_t)len));
+    const tide_preface preface = is_h2_agreed(link)
+                                     ? TIDE_PREFACE_H2
+                                     : tide_preface_find(tide_view_bytes(first, (size_t)len));
     if (preface == TIDE_PREFACE_UNDECIDED)
         return false;
     const tide_conn_setup setup = {

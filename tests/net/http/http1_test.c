@@ -484,6 +484,16 @@ static void an_absolute_target_is_its_path(void **state)
     assert_begins(http1_rig_ask(f, "OPTIONS * HTTP/1.1\r\nHost: a\r\n\r\n"), "HTTP/1.1 404 ");
 }
 
+/* Who meant to speak something else does not understand an answer either. */
+static void bytes_that_are_no_http_are_not_answered(void **state)
+{
+    fixture *f = *state;
+    http1_rig_open(f, false);
+    assert_string_equal("", http1_rig_ask(f, "INVALID CONNECTION PREFACE\r\n\r\n"));
+    assert_true(http1_rig_is_over(f));
+    assert_int_equal(1, tide_counted(&f->site->counters.refused_malformed));
+}
+
 #define HTTP1_CASE(name) cmocka_unit_test_setup_teardown(name, set_up, tear_down)
 
 TEST_FILE()
@@ -516,6 +526,7 @@ TEST_FILE()
         HTTP1_CASE(what_could_be_smuggled_is_400),
         HTTP1_CASE(malformed_chunks_are_400),
         HTTP1_CASE(an_absolute_target_is_its_path),
+        HTTP1_CASE(bytes_that_are_no_http_are_not_answered),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }
