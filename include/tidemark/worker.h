@@ -103,7 +103,9 @@ typedef struct tide_worker_options {
     int64_t sweep_us; /* < 0: never */
     int64_t drain_us; /* < 0: stop running items at once */
     int64_t item_max; /* stop after this many items; 0: go on */
-    bool until_empty; /* stop when nothing is left that could be claimed, now or after a delay */
+    /* Stop when nothing is left that could be claimed, now or after a delay, and every item that
+     * this worker began has ended, whichever worker ended it. */
+    bool until_empty;
     tide_job_fn *run;
     void *run_arg;
     /* May be NULL; called with run_arg, once when a job must stop, from another thread. It raises a flag or sends a
@@ -115,7 +117,8 @@ typedef struct tide_worker_options {
 #define TIDE_WORKER_OPTIONS_INIT .size = sizeof(tide_worker_options)
 
 typedef struct tide_worker_totals {
-    int64_t claimed, finished, failed, released, lost;
+    int64_t claimed, finished, failed, released, lost; /* attempts */
+    int64_t failed_items; /* of the failed attempts: no further one follows */
 } tide_worker_totals;
 
 /* Texts and types of the options must outlive the worker. */

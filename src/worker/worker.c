@@ -49,6 +49,7 @@ static void enqueue(tide_worker *worker, tide_worker_batch *batch, int64_t befor
         job->is_told = false;
         job->is_settling = false;
         job->is_ended = false;
+        job->has_item_ended = false;
         job->is_lost = false;
         batch->users++;
         worker->held++;
@@ -112,7 +113,11 @@ static tide_status claim_some(tide_worker *worker, int wanted, tide_error *err)
     tide_worker_batch_drop(batch);
     const bool is_idle = worker->held == 0;
     (void)pthread_mutex_unlock(&worker->lock);
-    if (status == TIDE_NONE && worker->options.until_empty && !is_waiting && is_idle)
+    if (status != TIDE_NONE || !worker->options.until_empty || is_waiting || !is_idle)
+        return status;
+    bool is_some = false;
+    TIDE_TRY(tide_worker_find_unfinished(worker, &is_some, err));
+    if (!is_some)
         begin_drain(worker);
     return status;
 }
@@ -145,6 +150,7 @@ static tide_status step_claim(tide_worker *worker, tide_error *err)
     /* A claim of unknown outcome leaves leases that nobody keeps: they run out. */
     if (!tide_status_get(status)->is_retryable && status != TIDE_E_OUTCOME_UNKNOWN)
         return status;
+    worker->has_unknown_claim = worker->has_unknown_claim || status == TIDE_E_OUTCOME_UNKNOWN;
     tide_worker_tell(worker, TIDE_WORKER_TROUBLE, NULL, err);
     plan_after_trouble(worker);
     return TIDE_OK;
@@ -401,6 +407,7 @@ void tide_worker_close(tide_worker *worker)
         (void)close(worker->warden_fd);
     (void)pthread_cond_destroy(&worker->has_queued);
     (void)pthread_mutex_destroy(&worker->lock);
+    free(worker->unfinished.ids);
     free(worker->jobs);
     free(worker);
 }

@@ -43,9 +43,16 @@ struct tide_job {
     bool is_told;           /* the stop callback was called */
     bool
         is_settling; /* its end is being written: whether the lease still lasts is the store's to say */
-    bool is_ended; /* its end is written, or refused for good; the function's thread only */
+    bool is_ended;       /* its end is written, or refused for good; the function's thread only */
+    bool has_item_ended; /* that end was final: no attempt follows; the function's thread only */
     bool is_lost;
 };
+
+/* Items that were begun and have not ended (until_empty). */
+typedef struct tide_worker_unfinished {
+    char (*ids)[TIDE_WORK_ID_MAX + 1];
+    int count;
+} tide_worker_unfinished;
 
 struct tide_worker {
     tide_store *store;
@@ -62,6 +69,7 @@ struct tide_worker {
     bool is_draining;       /* nothing is claimed any more; from the first stop on, or by itself */
     int64_t drain_until_us; /* boot clock; 0: the warden has not seen yet that it drains */
     tide_worker_totals totals;
+    tide_worker_unfinished unfinished;
 
     atomic_int stops; /* calls of tide_worker_stop */
     int wake_fd;      /* an eventfd: something for the keeper */
@@ -74,6 +82,7 @@ struct tide_worker {
     int64_t sweep_at_us;
     int64_t claim_at_us;
     int trouble_count; /* in a row */
+    bool has_unknown_claim;
 };
 
 static inline int64_t tide_worker_least(int64_t a, int64_t b)
@@ -104,6 +113,12 @@ bool tide_worker_release_queued(tide_worker *worker);
 /* With the lock held. */
 void tide_worker_batch_drop(tide_worker_batch *batch);
 void tide_worker_job_free(tide_job *job);
+
+/* worker_unfinished.c: an attempt of this item is over, and the item may not be. */
+void tide_worker_note_unfinished(tide_worker *worker, const char *work_item_id);
+/* Has an item that this worker began not ended? For the keeper, while no job is held. */
+TIDE_MUST_CHECK tide_status tide_worker_find_unfinished(tide_worker *worker, bool *is_some,
+                                                        tide_error *err);
 
 /* worker_warden.c */
 void *tide_worker_warden(void *arg);

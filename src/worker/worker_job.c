@@ -136,6 +136,7 @@ static tide_status write_end(tide_job *job, const settlement *end, tide_error *e
 {
     const tide_work_claimed *item = job->item;
     tide_store *store = job->worker->store;
+    job->has_item_ended = end->event == TIDE_WORKER_FINISHED;
     if (end->event == TIDE_WORKER_FINISHED) {
         end->result->work_item_id = item->work_item_id;
         end->result->token = item->lease_token;
@@ -144,26 +145,29 @@ static tide_status write_end(tide_job *job, const settlement *end, tide_error *e
     if (end->event == TIDE_WORKER_RELEASED)
         return tide_work_release(store, item->work_item_id, item->lease_token, end->delay_us, err);
     tide_work_failed failed = {.is_final = false};
-    return tide_work_fail(
+    const tide_status status = tide_work_fail(
         store,
         &(tide_work_failure){TIDE_WORK_FAILURE_INIT, .work_item_id = item->work_item_id,
                              .token = item->lease_token, .error = end->error,
                              .is_final = end->is_final, .retry_after_us = end->delay_us},
         &failed, err);
+    job->has_item_ended = failed.is_final;
+    return status;
 }
 
-static void count_end(tide_worker *worker, tide_worker_event event)
+static void count_end(tide_worker *worker, tide_worker_event event, bool has_item_ended)
 {
     (void)pthread_mutex_lock(&worker->lock);
     tide_worker_totals *totals = &worker->totals;
     if (event == TIDE_WORKER_FINISHED)
         totals->finished++;
-    else if (event == TIDE_WORKER_FAILED)
-        totals->failed++;
     else if (event == TIDE_WORKER_RELEASED)
         totals->released++;
-    else
+    else if (event == TIDE_WORKER_LOST)
         totals->lost++;
+    else
+        totals->failed++;
+    totals->failed_items += event == TIDE_WORKER_FAILED && has_item_ended;
     (void)pthread_mutex_unlock(&worker->lock);
 }
 
@@ -190,7 +194,9 @@ static bool may_pass(tide_status status)
 static void note_end(tide_job *job, tide_worker_event event, const tide_error *err)
 {
     job->is_ended = true;
-    count_end(job->worker, event);
+    if (event == TIDE_WORKER_LOST || !job->has_item_ended)
+        tide_worker_note_unfinished(job->worker, job->item->work_item_id);
+    count_end(job->worker, event, job->has_item_ended);
     tide_worker_tell(job->worker, event, job->item, err);
 }
 

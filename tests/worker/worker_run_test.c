@@ -196,6 +196,50 @@ static void until_empty_does_not_wait_for_what_others_do(void **state)
     assert_string_equal("claimed a, finished a", r->log);
 }
 
+/* Another worker took over what this one began, and died: the item is not left behind. */
+static void until_empty_waits_for_what_it_lost(void **state)
+{
+    rig *r = *state;
+    r->options.until_empty = true;
+    r->options.poll_us = 50000;
+    r->options.sweep_us = 50000;
+    rig_add(r, "a");
+    rig_start(r);
+    rig_wait(r, "started", 1);
+    const tide_work_claim_request request = {TIDE_WORK_CLAIM_REQUEST_INIT, .worker = "other",
+                                             .lease_us = 500000};
+    tide_work_claims claims;
+    assert_ok_err(tide_work_release(r->mine, "a", rig_look(r, "a").token, 0, &r->t->err),
+                  &r->t->err);
+    assert_ok_err(tide_work_claim(r->mine, &request, &claims, &r->t->err), &r->t->err);
+    tide_work_claims_done(&claims);
+    rig_let(r);
+    rig_join(r);
+    assert_string_equal("completed", rig_look(r, "a").status);
+    assert_int_equal(1, totals_of(r).lost);
+    assert_int_equal(1, totals_of(r).finished);
+    assert_int_equal(0, totals_of(r).failed_items);
+}
+
+static tide_status fail_for_good(rig *r, tide_job *job, tide_error *err)
+{
+    (void)r;
+    return tide_job_fail(job, "never", true, -1, err);
+}
+
+static void items_that_failed_for_good_are_counted(void **state)
+{
+    rig *r = *state;
+    r->act = fail_for_good;
+    r->options.until_empty = true;
+    rig_let(r);
+    rig_add(r, "a");
+    rig_start(r);
+    rig_join(r);
+    assert_int_equal(1, totals_of(r).failed);
+    assert_int_equal(1, totals_of(r).failed_items);
+}
+
 /* As many at once as there are threads, and every item once. */
 static void two_workers_share_items_and_each_runs_once(void **state)
 {
@@ -348,6 +392,8 @@ TEST_FILE()
         RIG_CASE(until_empty_waits_for_items_in_back_off),
         RIG_CASE(until_empty_ends_at_once_where_there_is_nothing),
         RIG_CASE(until_empty_does_not_wait_for_what_others_do),
+        RIG_CASE(until_empty_waits_for_what_it_lost),
+        RIG_CASE(items_that_failed_for_good_are_counted),
         RIG_CASE(two_workers_share_items_and_each_runs_once),
         RIG_CASE(an_item_added_elsewhere_starts_without_polling),
         RIG_CASE(a_worker_of_every_type_is_woken_too),

@@ -195,7 +195,11 @@ static const tide_cli_verb verbs[] = {
          "once it is on disk. Exit status: 0 finishes the item with stdout as its output, 75 gives "
          "it\n"
          "back, 65 fails it for good, everything else fails it and it runs again. The command is\n"
-         "killed before its lease ends. See docs/work.md.",
+         "killed before its lease ends. --until-empty ends when nothing is left to claim and "
+         "every\n"
+         "item that was begun has ended: with 7 when an item failed or a lease was lost, else 0.\n"
+         "Example: tidemark work run --type mail --until-empty -- ./send-mail\n"
+         "See docs/work.md.",
      .run = tide_cli_work_run},
     {.name = "retry",
      .arguments = "ID",

@@ -90,6 +90,8 @@ static tide_status print_totals(tide_cli *cli, const tide_worker *worker, tide_e
 {
     tide_worker_totals totals;
     tide_worker_totals_get(worker, &totals);
+    if (tide_cli_is_given(cli, TIDE_CLI_UNTIL_EMPTY) && totals.failed_items + totals.lost > 0)
+        cli->exit_code = TIDE_EXIT_PARTIAL;
     if (!cli->out.is_json) {
         tide_cli_print(cli->out.file,
                        "%" PRId64 " finished, %" PRId64 " failed, %" PRId64 " released, %" PRId64
@@ -104,6 +106,7 @@ static tide_status print_totals(tide_cli *cli, const tide_worker *worker, tide_e
     tide_cli_json_i64(&cli->out, "failed", totals.failed);
     tide_cli_json_i64(&cli->out, "released", totals.released);
     tide_cli_json_i64(&cli->out, "lost", totals.lost);
+    tide_cli_json_i64(&cli->out, "failed_items", totals.failed_items);
     return tide_cli_json_end(&cli->out, err);
 }
 

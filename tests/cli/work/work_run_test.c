@@ -91,8 +91,27 @@ static void the_exit_status_decides(void **state)
             t, "SELECT count(*) FROM work_items WHERE work_type = 'x4' AND run_after IS NOT NULL"));
     /* Its retries used up. */
     const char *id = work_add(t, "--type last --max-retries 0");
-    work_ok(t, "$T work run --type last --until-empty -- false");
+    assert_int_equal(7, work_run(t, "$T work run --type last --until-empty -- false").exit_code);
     assert_member(t, id, "failure_kind", "exhausted");
+}
+
+/* Scripts see by the exit code that something is left to be looked at. */
+static void until_empty_ends_with_7_when_an_item_failed(void **state)
+{
+    cli_fixture *t = *state;
+    work_add(t, "--type y --max-retries 2");
+    const cli_result again = work_run(
+        t, "$T work run --type y --until-empty --json -- sh -c '[ $TIDEMARK_ATTEMPT = 2 ]'");
+    assert_int_equal(0, again.exit_code);
+    assert_contains(again.out,
+                    "\"finished\":1,\"failed\":1,\"released\":0,\"lost\":0,\"failed_items\":0");
+    work_add(t, "--type x --work-item bad");
+    work_add(t, "--type x --work-item good");
+    const cli_result result = run_one(t, "[ $TIDEMARK_WORK_ITEM_ID = good ] || exit 65");
+    assert_int_equal(7, result.exit_code);
+    assert_contains(result.out,
+                    "\"finished\":1,\"failed\":1,\"released\":0,\"lost\":0,\"failed_items\":1");
+    assert_member(t, "good", "status", "completed");
 }
 
 /* stderr is passed on, and its very end is what is kept: whole characters, no bytes that are no text. */
@@ -102,7 +121,7 @@ static void the_end_of_stderr_is_the_error_text(void **state)
     const char *id = work_add(t, "--type x --max-retries 0");
     const cli_result result = run_one(t, "i=0; while [ $i -lt 3000 ]; do echo \"line $i äöü\" >&2; "
                                          "i=$((i+1)); done; printf 'the\\0end\\377' >&2; exit 3");
-    assert_int_equal(0, result.exit_code);
+    assert_int_equal(7, result.exit_code);
     assert_contains(result.err, "line 0 äöü\n");
     assert_contains(result.err, "line 2999 äöü\n");
     const char *error = work_member(t, id, "error_message");
@@ -284,7 +303,7 @@ static void a_timeout_ends_the_attempt_as_failed(void **state)
     const char *id = work_add(t, "--type x --timeout 1200ms --max-retries 0");
     const cli_result result =
         run_one(t, "echo began >&2; sleep 0.3; echo went on >&2; exec sleep 60");
-    assert_int_equal(0, result.exit_code);
+    assert_int_equal(7, result.exit_code);
     assert_contains(result.err, "went on");
     assert_contains(result.out, "\"claimed\":1,");
     work_ok(t, "$T work sweep");
@@ -605,6 +624,7 @@ static void a_cancelled_item_stops_its_command(void **state)
 TEST_FILE()
 {
     const struct CMUnitTest tests[] = {
+        WORK_EVERY_ENGINE(until_empty_ends_with_7_when_an_item_failed),
         WORK_EVERY_ENGINE(the_command_gets_input_and_environment),
         WORK_EVERY_ENGINE(the_exit_status_decides),
         WORK_EVERY_ENGINE(the_end_of_stderr_is_the_error_text),
