@@ -56,8 +56,37 @@ SELECT own_number, global_number
 FROM tide_checkpoint_append(:task_id, :checkpoint_id, :work_item_id, :type, :snapshot, :snapshot_len, :metadata, :message,
                             :trigger, :checksum, :clock);
 
--- statement: journal_task_known
-SELECT 1 FROM task_heads WHERE task_id = :task_id;
+-- statement: journal_task_lease
+-- No row: no such task. No holder: the task is not being resumed.
+SELECT l.holder, l.token, l.expires_at FROM task_heads h LEFT JOIN leases l ON l.name = 'task/' || h.task_id
+WHERE h.task_id = :task_id;
+
+-- statement: journal_task_lock  only: postgres
+-- Before the lease of a task is claimed: appends hold this row until their commit.
+SELECT 1 FROM task_heads WHERE task_id = :task_id FOR UPDATE;
+
+-- statement: journal_fence  only: postgres
+-- Fails unless :token holds the lease, or, where :token is 0, no lease is held. It runs behind the statement that
+-- has locked the task's head, so a lease that was claimed before is seen. No head has the number -1.
+INSERT INTO journal_expected (last)
+SELECT -1
+WHERE (CAST(:token AS bigint) > 0) <> EXISTS (
+    SELECT 1 FROM leases
+    WHERE name = :name AND holder IS NOT NULL AND expires_at > coalesce(:clock, now())
+      AND (token = :token OR :token = 0));
+
+-- statement: journal_item_task
+SELECT task_id FROM work_items WHERE work_item_id = :work_item_id;
+
+-- statement: journal_item_hold  engine: sqlite
+SELECT 1 FROM work_items
+WHERE work_item_id = :work_item_id AND lease_token = :token AND status = 'in_progress' AND lease_expires_at > :now;
+
+-- statement: journal_item_hold  engine: postgres
+-- FOR SHARE: the attempt does not end before this transaction does.
+SELECT 1 FROM work_items
+WHERE work_item_id = :work_item_id AND lease_token = :token AND status = 'in_progress' AND lease_expires_at > :now
+FOR SHARE;
 
 -- statement: journal_add_tags  engine: sqlite
 INSERT INTO checkpoint_tags (global_sequence, tag)

@@ -26,6 +26,15 @@ WHERE name = :name AND token = :token AND holder IS NOT NULL AND expires_at > :n
 UPDATE leases SET holder = NULL, claimed_at = NULL, expires_at = NULL
 WHERE name = :name AND token = :token AND holder IS NOT NULL AND expires_at > :now;
 
+-- statement: lease_end  engine: sqlite
+-- Whatever its token: the holder is refused from now on.
+UPDATE leases SET holder = NULL, claimed_at = NULL, expires_at = NULL, token = max(token + 1, :floor)
+WHERE name = :name AND holder IS NOT NULL;
+
+-- statement: lease_end  engine: postgres
+UPDATE leases SET holder = NULL, claimed_at = NULL, expires_at = NULL, token = greatest(token + 1, :floor)
+WHERE name = :name AND holder IS NOT NULL;
+
 -- statement: lease_check  engine: sqlite
 -- For a caller's own transaction: is this token the effective holder, and will it be until we commit?
 SELECT 1 FROM leases WHERE name = :name AND token = :token AND holder IS NOT NULL AND expires_at > :now;

@@ -65,6 +65,11 @@ typedef struct tide_checkpoint_new {
     const char *const *tags;
     int tag_count;
     int64_t expect_global; /* > 0: only if this is the next global number; else TIDE_E_CONFLICT */
+    /* Of the task's lease (tide_task_resume) and of the lease of work_item_id. 0: none. While the
+     * task's lease is held, one of them is needed; each that is given must hold. Not read by
+     * tide_work_checkpoint and tide_work_finish, which have a token of their own. */
+    int64_t token;
+    int64_t item_token;
 } tide_checkpoint_new;
 #define TIDE_CHECKPOINT_NEW_INIT .size = sizeof(tide_checkpoint_new)
 
@@ -77,9 +82,10 @@ typedef struct tide_checkpoint_numbers {
     bool is_existing;       /* the id was there already, with the same content */
 } tide_checkpoint_numbers;
 
-/* In a transaction of its own. TIDE_E_NOT_FOUND: no such task. TIDE_E_INVALID: bad type, JSON, UTF-8, length.
- * TIDE_E_EXISTS: the id is there with other content. TIDE_E_CONFLICT: expect_global is not next. TIDE_E_EXHAUSTED: the
- * number would be above 2^63-1. */
+/* In a transaction of its own. TIDE_E_NOT_FOUND: no such task or work item. TIDE_E_INVALID: bad type, JSON, UTF-8,
+ * length, or a work item of another task. TIDE_E_EXISTS: the id is there with other content. TIDE_E_CONFLICT:
+ * expect_global is not next, or the task's lease is held and there is no token. TIDE_E_LEASE_LOST: a token does not
+ * hold its task or work item. TIDE_E_EXHAUSTED: the number would be above 2^63-1. */
 TIDE_API TIDE_MUST_CHECK tide_status tide_journal_append(tide_store *store,
                                                          const tide_checkpoint_new *checkpoint,
                                                          tide_checkpoint_numbers *out,

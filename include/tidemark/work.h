@@ -442,8 +442,9 @@ TIDE_API TIDE_MUST_CHECK tide_status tide_schedule_remove(tide_store *store, con
 
 /* ---- resuming a task ---- */
 
-/* What a resumer needs, read in one snapshot, under a lease on the task ("task/<id>", core lease) that keeps a second
- * resumer out (TIDE_E_CONFLICT: who and how long). */
+/* What a resumer needs, read in one snapshot, under a lease on the task ("task/<id>", lease.h) that refuses a second
+ * resumer (TIDE_E_CONFLICT: who and how long). While it is held, checkpoints of the task need its token
+ * (tide_checkpoint_new.token), or are written under the token of one of its items. */
 typedef struct tide_task_resume_fns {
     size_t size; /* TIDE_TASK_RESUME_FNS_INIT */
     tide_status (*item)(void *arg, const tide_work_item *item,
@@ -480,8 +481,11 @@ TIDE_API TIDE_MUST_CHECK tide_status tide_task_resume(tide_store *store,
 TIDE_API TIDE_MUST_CHECK tide_status tide_task_renew(tide_store *store, const char *task_id,
                                                      int64_t lease_token, int64_t lease_us,
                                                      tide_error *err);
+/* is_forced: end the lease whatever its token, so that its holder is refused from now on; fine if
+ * it is not held. TIDE_E_NOT_FOUND: there is no such task. */
 TIDE_API TIDE_MUST_CHECK tide_status tide_task_release(tide_store *store, const char *task_id,
-                                                       int64_t lease_token, tide_error *err);
+                                                       int64_t lease_token, bool is_forced,
+                                                       tide_error *err);
 
 TIDE_END_DECLS
 

@@ -9,6 +9,7 @@
 #include "base/interface/caller.h"
 #include "base/text/utf8.h"
 #include "core/lease_clock.h"
+#include "core/lease_end.h"
 #include "store/statement.h"
 #include "tidemark_sql.h"
 
@@ -105,6 +106,13 @@ tide_status tide_lease_release(tide_tx *tx, const char *name, int64_t token, tid
     TIDE_TRY(begin_under_token(&query, tx, TIDE_SQL_LEASE_RELEASE, name, token, &now_us, err));
     TIDE_TRY(tide_query_run(query, &changed, err));
     return changed == 1 ? TIDE_OK : fail_lost(name, token, err);
+}
+
+tide_status tide_lease_end(tide_tx *tx, const char *name, tide_error *err)
+{
+    TIDE_TRY(check_word("name", name, TIDE_LEASE_NAME_MAX, err));
+    return tide_tx_exec(tx, TIDE_SQL_LEASE_END, NULL, err, tide_bind_text("name", name),
+                        tide_bind_i64("floor", tide_lease_token_floor(tx)));
 }
 
 tide_status tide_lease_check(tide_tx *tx, const char *name, int64_t token, tide_error *err)

@@ -12,6 +12,7 @@
 #include "base/text/uuid.h"
 #include "journal/append_tx.h"
 #include "journal/check.h"
+#include "journal/fence.h"
 #include "store/statement.h"
 #include "tidemark_sql.h"
 
@@ -94,7 +95,8 @@ static tide_status prepare(tide_append *a, const tide_checkpoint_new *given, int
 static tide_status append_in(tide_tx *tx, const tide_checkpoint_new *checkpoints, int count,
                              tide_checkpoint_numbers *out, bool is_known, tide_error *err)
 {
-    TIDE_CLEANUP(append_done) tide_append a = {.out = out, .is_known = is_known, .is_inside = true};
+    TIDE_CLEANUP(append_done)
+    tide_append a = {.out = out, .is_known = is_known, .is_inside = true, .is_fenced = !is_known};
     TIDE_TRY(prepare(&a, checkpoints, count, tide_store_env(tide_tx_store(tx)), err));
     return tide_append_write(tx, &a, err);
 }
@@ -122,6 +124,7 @@ static tide_status look_for_cause(tide_tx *tx, void *arg, tide_error *err)
     const tide_append *a = arg;
     const tide_checkpoint_new *given = a->items[0].given;
     TIDE_TRY(tide_append_check_tasks(a, tx, err));
+    TIDE_TRY(tide_append_check_leases(a, tx, err));
     if (given->expect_global == 0)
         return TIDE_OK;
     TIDE_CLEANUP(tide_query_endp) tide_query *query = NULL;
@@ -139,7 +142,10 @@ static tide_status explain(tide_append *a, tide_store *store, tide_status status
 {
     tide_error cause;
     const tide_status found = tide_store_read_local(store, look_for_cause, a, &cause);
-    if (found != TIDE_E_NOT_FOUND && found != TIDE_E_CONFLICT)
+    if (found == TIDE_OK && tide_fence_is_cause(a->items[0].given, err))
+        return tide_fail(err, status, "the lease of task %s changed while a checkpoint was written",
+                         a->items[0].given->task_id);
+    if (found != TIDE_E_NOT_FOUND && found != TIDE_E_CONFLICT && found != TIDE_E_LEASE_LOST)
         return status;
     if (err)
         *err = cause;
@@ -153,7 +159,8 @@ tide_status tide_journal_append(tide_store *store, const tide_checkpoint_new *gi
     tide_checkpoint_new checkpoint;
     TIDE_TRY(TIDE_SIZED_COPY(&checkpoint, given, tide_checkpoint_new, err));
     const bool is_postgres = tide_store_engine(store) == TIDE_ENGINE_POSTGRES;
-    TIDE_CLEANUP(append_done) tide_append a = {.out = out, .is_known = is_postgres};
+    TIDE_CLEANUP(append_done)
+    tide_append a = {.out = out, .is_known = is_postgres, .is_fenced = true};
     TIDE_TRY(prepare(&a, &checkpoint, 1, tide_store_env(store), err));
     TIDE_TRY(tide_snapshot_foresee(&a.items[0].snapshot, store, err));
     tide_error cause = {.status = TIDE_OK};

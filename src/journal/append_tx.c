@@ -10,6 +10,7 @@
 #include "base/cleanup.h"
 #include "base/text/json.h"
 #include "journal/check.h"
+#include "journal/fence.h"
 #include "store/statement.h"
 #include "tidemark_sql.h"
 
@@ -80,18 +81,57 @@ tide_status tide_append_check_tasks(const tide_append *a, tide_tx *tx, tide_erro
     return tide_fail(err, TIDE_E_NOT_FOUND, "there is no task %.*s", (int)task.len, task.ptr);
 }
 
-/* The same for one without a list. */
+/* An equal check was made for an earlier item of this call. */
+static bool is_checked_before(const tide_append *a, int index)
+{
+    const tide_checkpoint_new *given = a->items[index].given;
+    for (int i = 0; i < index; i++) {
+        const tide_append_item *it = &a->items[i];
+        if (!it->is_existing && !it->is_held && it->given->token == given->token &&
+            strcmp(it->given->task_id, given->task_id) == 0)
+            return true;
+    }
+    return false;
+}
+
+static tide_status check_items(tide_append *a, tide_tx *tx, tide_error *err)
+{
+    for (int i = 0; i < a->count; i++) {
+        tide_append_item *it = &a->items[i];
+        it->is_held = false;
+        if (!it->is_existing && a->is_fenced)
+            TIDE_TRY(tide_fence_check_item(tx, it->given, &it->is_held, err));
+    }
+    return TIDE_OK;
+}
+
+tide_status tide_append_check_leases(const tide_append *a, tide_tx *tx, tide_error *err)
+{
+    for (int i = 0; i < a->count; i++) {
+        const tide_append_item *it = &a->items[i];
+        if (!it->is_existing && !it->is_held && !is_checked_before(a, i))
+            TIDE_TRY(tide_fence_check_task(tx, it->given, err));
+    }
+    return TIDE_OK;
+}
+
+/* Several tasks are looked up by one list, so that the first that is missing is named. */
 static tide_status check_tasks(const tide_append *a, tide_tx *tx, tide_error *err)
 {
-    if (a->count > 1)
-        return tide_append_check_tasks(a, tx, err);
-    const char *task_id = a->items[0].given->task_id;
-    TIDE_CLEANUP(tide_query_endp) tide_query *query = NULL;
-    const tide_status status = tide_tx_one(&query, tx, TIDE_SQL_JOURNAL_TASK_KNOWN, err,
-                                           tide_bind_text("task_id", task_id));
-    if (status == TIDE_NONE)
-        return tide_fail(err, TIDE_E_NOT_FOUND, "there is no task %s", task_id);
-    return status;
+    if (a->count > 1 || a->items[0].is_held)
+        TIDE_TRY(tide_append_check_tasks(a, tx, err));
+    return a->is_fenced ? tide_append_check_leases(a, tx, err) : TIDE_OK;
+}
+
+static tide_status defer_fences(const tide_append *a, tide_tx *tx, tide_error *err)
+{
+    const bool is_postgres = tide_store_engine(tide_tx_store(tx)) == TIDE_ENGINE_POSTGRES;
+    for (int i = 0; i < a->count && is_postgres && a->is_fenced; i++) {
+        const tide_append_item *it = &a->items[i];
+        if (!it->is_existing && !it->is_held && !is_checked_before(a, i))
+            TIDE_TRY(tide_fence_defer(tx, it->given, err));
+    }
+    return TIDE_OK;
 }
 
 /* Give each item that is written its place, within its task and among all. */
@@ -318,9 +358,11 @@ tide_status tide_append_write(tide_tx *tx, void *arg, tide_error *err)
     place_items(a);
     if (a->new_count == 0)
         return TIDE_OK;
+    TIDE_TRY(check_items(a, tx, err));
     if (a->is_known && is_simple(a)) {
         TIDE_TRY(tide_tx_notify(tx, TIDE_JOURNAL_TOPIC, err));
-        return defer_append(a, tx, err);
+        TIDE_TRY(defer_append(a, tx, err));
+        return defer_fences(a, tx, err);
     }
     if (!a->is_known)
         TIDE_TRY(check_tasks(a, tx, err));
@@ -333,6 +375,7 @@ tide_status tide_append_write(tide_tx *tx, void *arg, tide_error *err)
     TIDE_TRY(declare_global(a, tx, err));
     TIDE_TRY(tide_tx_notify(tx, TIDE_JOURNAL_TOPIC, err));
     TIDE_TRY(settle(a, tx, err));
+    TIDE_TRY(defer_fences(a, tx, err));
     for (int i = 0; i < a->count; i++)
         if (!a->items[i].is_existing)
             TIDE_TRY(defer_expectation(a, &a->items[i], tx, err));

@@ -1,9 +1,10 @@
 /* append_tx.h - appending, the half inside of the transaction.
  *
  *     check, seal, cut into chunks        append.c, no transaction
- *     same id? task? type? chunks         statements of the closure
+ *     same id? task, lease? type? chunks  statements of the closure
  *     task counters, global counter       taken by the runner, in key order
- *     expectation, tags, references, row  deferred: they carry the numbers
+ *     fence, expectation, tags,           deferred: they carry the numbers
+ *     references, row
  *
  * The row comes behind its tags and references: once it is there, nobody may add to it.
  *
@@ -25,6 +26,7 @@ typedef struct tide_append_item {
     tide_snapshot snapshot;
     /* Of one run of the closure. */
     bool is_existing;
+    bool is_held;     /* by the token of its work item */
     int first;        /* index of the task's first item of this transaction */
     int task_count;   /* of the first: items of its task */
     int task_place;   /* among the items of its task */
@@ -39,6 +41,7 @@ typedef struct tide_append {
     tide_checkpoint_numbers *out; /* NULL: nobody wants to know */
     bool is_known;                /* the tasks exist */
     bool is_inside;               /* the transaction outlives this */
+    bool is_fenced;               /* leases of tasks are checked (fence.h) */
     int64_t taken;                /* the last global number */
     int runs;                     /* of the closure, so far */
 } tide_append;
@@ -49,6 +52,10 @@ TIDE_MUST_CHECK tide_status tide_append_write(tide_tx *tx, void *arg, tide_error
 /* TIDE_E_NOT_FOUND: one of the tasks does not exist. */
 TIDE_MUST_CHECK tide_status tide_append_check_tasks(const tide_append *a, tide_tx *tx,
                                                     tide_error *err);
+
+/* As tide_fence_check_task, for each task. */
+TIDE_MUST_CHECK tide_status tide_append_check_leases(const tide_append *a, tide_tx *tx,
+                                                     tide_error *err);
 
 const char *tide_append_trigger(const tide_checkpoint_new *given);
 

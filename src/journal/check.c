@@ -146,6 +146,14 @@ static tide_status check_id(const char *id, tide_error *err)
     return TIDE_OK;
 }
 
+static tide_status check_token(int64_t token, tide_error *err)
+{
+    if (token >= 0)
+        return TIDE_OK;
+    return tide_fail(err, TIDE_E_INVALID, "token %lld, want 1 or more, or 0 for none",
+                     (long long)token);
+}
+
 tide_status tide_journal_check_new(const tide_checkpoint_new *checkpoint, tide_error *err)
 {
     if (checkpoint->checkpoint_id)
@@ -171,6 +179,10 @@ tide_status tide_journal_check_new(const tide_checkpoint_new *checkpoint, tide_e
     if (checkpoint->expect_global < 0)
         return tide_fail(err, TIDE_E_INVALID, "numbers start at 1; %lld cannot be the next",
                          (long long)checkpoint->expect_global);
+    TIDE_TRY(check_token(checkpoint->token, err));
+    TIDE_TRY(check_token(checkpoint->item_token, err));
+    if (checkpoint->item_token > 0 && !checkpoint->work_item_id)
+        return tide_fail(err, TIDE_E_INVALID, "an item's token needs the id of the work item");
     TIDE_TRY(check_tags(checkpoint, err));
     return check_snapshot(checkpoint, err);
 }

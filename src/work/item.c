@@ -251,6 +251,16 @@ tide_status tide_item_check_task(tide_tx *tx, const char *task_id, const char *s
                      state.ptr, so);
 }
 
+tide_status tide_item_find_task(tide_tx *tx, const char *task_id, tide_error *err)
+{
+    TIDE_CLEANUP(tide_query_endp) tide_query *query = NULL;
+    TIDE_TRY(tide_query_begin(&query, tx, TIDE_SQL_WORK_TASKS, err));
+    TIDE_TRY(tide_item_bind_texts(query, "ids", &task_id, 1, false, err));
+    const tide_status status = tide_query_one(query, err);
+    return status == TIDE_NONE ? tide_fail(err, TIDE_E_NOT_FOUND, "there is no task %s", task_id)
+                               : status;
+}
+
 tide_status tide_item_fail_missing(const char *id, tide_error *err)
 {
     return tide_fail(err, TIDE_E_NOT_FOUND, "there is no work item %s", id);

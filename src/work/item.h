@@ -101,6 +101,9 @@ TIDE_MUST_CHECK tide_status tide_item_bind_texts(tide_query *query, const char *
 TIDE_MUST_CHECK tide_status tide_item_check_task(tide_tx *tx, const char *task_id, const char *so,
                                                  tide_error *err);
 
+/* TIDE_E_NOT_FOUND: no such task. */
+TIDE_MUST_CHECK tide_status tide_item_find_task(tide_tx *tx, const char *task_id, tide_error *err);
+
 /* A token was refused: TIDE_E_NOT_FOUND or TIDE_E_LEASE_LOST, with what became of the item. */
 TIDE_MUST_CHECK tide_status tide_item_fail_lost(tide_tx *tx, const char *id, int64_t token,
                                                 tide_error *err);

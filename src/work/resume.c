@@ -5,7 +5,6 @@
 #include <tidemark/work.h>
 
 #include <errno.h>
-#include <stdio.h>
 #include <stdlib.h>
 
 #include <tidemark/lease.h>
@@ -15,14 +14,9 @@
 #include "base/interface/caller.h"
 #include "base/interface/sized.h"
 #include "base/text/json_scan.h"
+#include "core/lease_end.h"
+#include "journal/fence.h"
 #include "work/resume.h"
-
-enum { NAME_SIZE = TIDE_WORK_ID_MAX + sizeof "task/" };
-
-static void name_lease(char out[NAME_SIZE], const char *task_id)
-{
-    (void)snprintf(out, NAME_SIZE, "task/%s", task_id);
-}
 
 /* ---- the lease ---- */
 
@@ -31,32 +25,38 @@ typedef struct lease_request {
     const char *holder;
     int64_t token;
     int64_t lease_us;
+    bool is_forced;
     tide_lease lease;
 } lease_request;
 
 static tide_status claim_task(tide_tx *tx, void *arg, tide_error *err)
 {
     lease_request *request = arg;
-    char name[NAME_SIZE];
-    name_lease(name, request->task_id);
+    char name[TIDE_FENCE_NAME_SIZE];
+    tide_fence_name(name, request->task_id);
     TIDE_TRY(tide_item_check_task(tx, request->task_id, "there is nothing to resume", err));
+    TIDE_TRY(tide_fence_lock(tx, request->task_id, err));
     return tide_lease_claim(tx, name, request->holder, request->lease_us, &request->lease, err);
 }
 
 static tide_status renew_task(tide_tx *tx, void *arg, tide_error *err)
 {
     const lease_request *request = arg;
-    char name[NAME_SIZE];
-    name_lease(name, request->task_id);
+    char name[TIDE_FENCE_NAME_SIZE];
+    tide_fence_name(name, request->task_id);
     return tide_lease_renew(tx, name, request->token, request->lease_us, err);
 }
 
 static tide_status release_task(tide_tx *tx, void *arg, tide_error *err)
 {
     const lease_request *request = arg;
-    char name[NAME_SIZE];
-    name_lease(name, request->task_id);
-    return tide_lease_release(tx, name, request->token, err);
+    char name[TIDE_FENCE_NAME_SIZE];
+    tide_fence_name(name, request->task_id);
+    if (!request->is_forced)
+        return tide_lease_release(tx, name, request->token, err);
+    TIDE_TRY(tide_item_find_task(tx, request->task_id, err));
+    TIDE_TRY(tide_fence_lock(tx, request->task_id, err));
+    return tide_lease_end(tx, name, err);
 }
 
 tide_status tide_task_renew(tide_store *store, const char *task_id, int64_t lease_token,
@@ -70,10 +70,10 @@ tide_status tide_task_renew(tide_store *store, const char *task_id, int64_t leas
 }
 
 tide_status tide_task_release(tide_store *store, const char *task_id, int64_t lease_token,
-                              tide_error *err)
+                              bool is_forced, tide_error *err)
 {
     TIDE_NEED(store, err);
-    lease_request request = {.task_id = task_id, .token = lease_token};
+    lease_request request = {.task_id = task_id, .token = lease_token, .is_forced = is_forced};
     TIDE_TRY(tide_item_check_id("a task's id", task_id, err));
     return tide_store_write(store, release_task, &request, err);
 }

@@ -64,6 +64,8 @@ static void what_was_appended_is_read_back(void **state)
 {
     store_test *t = *state;
     make_task(t, "a");
+    run_sql(t->store, "INSERT INTO work_items (work_item_id, task_id, work_type) "
+                      "VALUES ('w1', 'a', 'job')");
     const char *const tags[] = {"red", "blue", "red", "ünïcode"};
     const tide_checkpoint_numbers numbers = append_new(
         t,

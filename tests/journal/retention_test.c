@@ -140,7 +140,7 @@ static int64_t next_iteration_of(store_test *t, const char *task_id)
                                                                .lease_us = 60 * SECOND_US},
                                    &fns, &next, &lease, &t->err),
                   &t->err);
-    assert_ok_err(tide_task_release(t->store, task_id, lease.token, &t->err), &t->err);
+    assert_ok_err(tide_task_release(t->store, task_id, lease.token, false, &t->err), &t->err);
     return next;
 }
 

@@ -147,8 +147,9 @@ static void the_second_resumer_is_kept_out(void **state)
                   tide_task_renew(t->store, "t", first.lease.token, LEASE_US, &t->err));
     assert_ok(try_resume(t, "t", "two", &second));
     assert_true(second.lease.token > first.lease.token);
-    assert_status(TIDE_E_LEASE_LOST, tide_task_release(t->store, "t", first.lease.token, &t->err));
-    assert_ok(tide_task_release(t->store, "t", second.lease.token, &t->err));
+    assert_status(TIDE_E_LEASE_LOST,
+                  tide_task_release(t->store, "t", first.lease.token, false, &t->err));
+    assert_ok(tide_task_release(t->store, "t", second.lease.token, false, &t->err));
     assert_ok(try_resume(t, "t", "three", &first));
 }
 
@@ -162,7 +163,7 @@ static void without_an_iteration_it_begins_at_one(void **state)
     assert_string_equal("-", r.end);
     assert_int_equal(1, r.next);
     assert_string_equal("\"early\"", r.later);
-    assert_ok(tide_task_release(t->store, "t", r.lease.token, &t->err));
+    assert_ok(tide_task_release(t->store, "t", r.lease.token, false, &t->err));
     /* States that do not say their number are counted. */
     append(t, "t", "iteration_end", "[1]");
     append(t, "t", "iteration_end", "{\"iteration\":\"two\"}");

@@ -81,7 +81,7 @@ static const tide_cli_verb verbs[] = {
     {.name = "add",
      .arguments = "",
      .takes = TIDE_CLI_LIST(TASK, TYPE, DATA, MESSAGE, TAG, METADATA, TRIGGER, WORK_ITEM, EXPECT,
-                            ENV, KEY),
+                            ENV, KEY, TOKEN, ITEM_TOKEN),
      .needs = TIDE_CLI_LIST(TASK, DATA),
      .overrides = TIDE_CLI_OVERRIDES(
          {.id = TIDE_CLI_TYPE,
@@ -91,14 +91,21 @@ static const tide_cli_verb verbs[] = {
               "iteration_start, iteration_end, tool_executed, llm_response, approval_point, "
               "state_transition, manual_checkpoint, error_boundary, or one made known by add-type"},
          {.id = TIDE_CLI_KEY, .help = "its id; a new UUID if left out"},
+         {.id = TIDE_CLI_TOKEN, .help = "token of the task's lease, from 'task resume'"},
          {.id = TIDE_CLI_ENV,
           .value = "NAME",
           .help =
               "record this variable (* for all) and the directory; unlisted values are redacted"}),
      .summary = "append a checkpoint; prints its numbers",
-     .details = "What is printed is on disk and is never given again. With --expect N it is "
-                "written only if\n"
-                "N is the next global number; otherwise it ends with 4 and nothing is written.",
+     .details =
+         "What is printed is on disk and is never given again. With --expect N it is "
+         "written only if\n"
+         "N is the next global number; otherwise it ends with 4 and nothing is written. The "
+         "same\n"
+         "holds for a --token that lost its lease, and without --token while 'task resume' "
+         "holds\n"
+         "the task.\n"
+         "Example: tidemark checkpoint add --task T --data '{\"n\":1}' --token 1099511627777",
      .run = tide_cli_checkpoint_add},
     {.name = "show",
      .arguments = "ID",

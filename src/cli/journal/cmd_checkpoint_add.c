@@ -141,26 +141,6 @@ static tide_status capture(const tide_cli *cli, tide_buffer *metadata, tide_erro
                             : TIDE_OK;
 }
 
-static tide_status check_task_of(void *arg, const tide_work_item *item, tide_error *err)
-{
-    const char *task_id = arg;
-    if (strcmp(item->task_id, task_id) == 0)
-        return TIDE_OK;
-    return tide_fail(err, TIDE_E_INVALID, "work item %s belongs to task %s", item->work_item_id,
-                     item->task_id);
-}
-
-/* Evidence may outlive its item, but does not begin without it. */
-static tide_status check_item(const tide_checkpoint_new *checkpoint, tide_store *store,
-                              tide_error *err)
-{
-    if (!checkpoint->work_item_id)
-        return TIDE_OK;
-    return tide_cli_found(tide_work_find(store, checkpoint->work_item_id, check_task_of,
-                                         (void *)checkpoint->task_id, err),
-                          "work item", checkpoint->work_item_id, store, err);
-}
-
 tide_status tide_cli_checkpoint_add(tide_cli *cli, tide_error *err)
 {
     TIDE_CLEANUP(tide_buffer_done) tide_buffer data = tide_buffer_of(TIDE_JOURNAL_SNAPSHOT_MAX);
@@ -184,11 +164,12 @@ tide_status tide_cli_checkpoint_add(tide_cli *cli, tide_error *err)
         .tags = tags.items,
         .tag_count = tags.count,
         .expect_global = tide_cli_number(cli, TIDE_CLI_EXPECT),
+        .token = tide_cli_number(cli, TIDE_CLI_TOKEN),
+        .item_token = tide_cli_number(cli, TIDE_CLI_ITEM_TOKEN),
     };
     tide_checkpoint_numbers numbers = {.global_sequence = 0};
     TIDE_CLEANUP(tide_store_closep) tide_store *store = NULL;
     TIDE_TRY(tide_cli_open_store(cli, &store, TIDE_STORE_EXISTING, err));
-    TIDE_TRY(check_item(&checkpoint, store, err));
     TIDE_TRY(tide_journal_append(store, &checkpoint, &numbers, err));
     return tide_cli_print_numbers(&cli->out, &numbers, err);
 }

@@ -224,9 +224,13 @@ static tide_status renew(tide_cli *cli, tide_error *err)
 
 static tide_status release(tide_cli *cli, tide_error *err)
 {
+    const bool is_forced = tide_cli_is_given(cli, TIDE_CLI_FORCE);
+    if (is_forced == tide_cli_is_given(cli, TIDE_CLI_TOKEN))
+        return tide_fail(err, TIDE_E_INVALID, "give --token N, or --force to end any lease");
     TIDE_CLEANUP(tide_store_closep) tide_store *store = NULL;
     TIDE_TRY(tide_cli_open_store(cli, &store, TIDE_STORE_EXISTING, err));
-    TIDE_TRY(tide_task_release(store, cli->args[0], tide_cli_number(cli, TIDE_CLI_TOKEN), err));
+    TIDE_TRY(tide_task_release(store, cli->args[0], tide_cli_number(cli, TIDE_CLI_TOKEN), is_forced,
+                               err));
     return tide_cli_print_done(&cli->out, "task_id", cli->args[0], "released", err);
 }
 
@@ -266,7 +270,9 @@ static const tide_cli_verb verbs[] = {
          "Prints the unfinished items, the newest iteration_end and the next iteration, the\n"
          "tool_executed and llm_response checkpoints after it (not to be run again), and the "
          "stored\n"
-         "responses. A second resumer is refused while the lease lasts: renew it, release it.",
+         "responses. While the lease is held, a second resumer is refused, and so is every\n"
+         "'checkpoint add' without its token. Renew it, release it.\n"
+         "Example: tidemark task resume T --holder me --lease 5m --json",
      .run = resume},
     {.name = "renew",
      .arguments = "ID",
@@ -276,9 +282,10 @@ static const tide_cli_verb verbs[] = {
      .run = renew},
     {.name = "release",
      .arguments = "ID",
-     .takes = TIDE_CLI_LIST(TOKEN),
-     .needs = TIDE_CLI_LIST(TOKEN),
-     .summary = "give that lease back",
+     .takes = TIDE_CLI_LIST(TOKEN, FORCE),
+     .overrides = TIDE_CLI_OVERRIDES(
+         {.id = TIDE_CLI_FORCE, .help = "end the lease whatever its token; its holder is refused"}),
+     .summary = "give that lease back, or end it with --force",
      .run = release},
     {.name = "delete",
      .arguments = "ID",

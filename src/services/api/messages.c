@@ -183,6 +183,8 @@ void tide_rpc_new_checkpoint(tide_checkpoint_new *out, const JOURNAL(NewCheckpoi
         .tags = (const char *const *)given->tags,
         .tag_count = given->n_tags > INT32_MAX ? INT32_MAX : (int)given->n_tags,
         .expect_global = given->expect_global,
+        .token = given->token,
+        .item_token = given->item_token,
     };
 }
 

@@ -157,7 +157,8 @@ TIDE_RPC(renew_task)
 static tide_status release_task(tide_rpc *rpc, const ProtobufCMessage *message, tide_error *err)
 {
     const WORK(ReleaseTaskRequest) *request = (const WORK(ReleaseTaskRequest) *)message;
-    return tide_task_release(rpc->store, request->task_id, request->lease_token, err);
+    return tide_task_release(rpc->store, request->task_id, request->lease_token, request->force,
+                             err);
 }
 TIDE_RPC(release_task)
 

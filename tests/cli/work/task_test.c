@@ -139,6 +139,31 @@ static void resume_of_a_new_task_begins_with_iteration_1(void **state)
     tide_json_tree_free(object);
 }
 
+/* A resumer that stalled must not decide where the next one starts. */
+static void the_lease_of_a_task_fences_its_checkpoints(void **state)
+{
+    cli_fixture *t = *state;
+    work_ok(t, "$T checkpoint add --task t --data 1");
+    tide_json_node *object = work_object(t, "$T task resume t --holder me --lease 5m --json");
+    const long long token = json_number(object, "lease_token");
+    tide_json_tree_free(object);
+    work_refuses(t, 4, "held by me", "$T checkpoint add --task t --data 2");
+    work_refuses(t, 4, "does not hold", "$T checkpoint add --task t --data 2 --token %lld",
+                 token + 1);
+    work_ok(t, "$T checkpoint add --task t --data 2 --token %lld", token);
+    work_refuses(t, 2, "--force", "$T task release t");
+    assert_string_equal("t released\n", work_ok(t, "$T task release t --force"));
+    work_refuses(t, 4, "does not hold", "$T checkpoint add --task t --data 3 --token %lld", token);
+    work_ok(t, "$T checkpoint add --task t --data 3");
+    work_refuses(t, 3, "nobody", "$T task release nobody --force");
+    work_add(t, "--type x --work-item i");
+    const work_held held = work_claim(t, "");
+    work_ok(t, "$T task resume t --holder me");
+    work_refuses(t, 4, "held by me", "$T checkpoint add --task t --data 4 --work-item i");
+    work_ok(t, "$T checkpoint add --task t --data 4 --work-item i --item-token %lld", held.token);
+    work_refuses(t, 2, "work item", "$T checkpoint add --task t --data 4 --item-token 1");
+}
+
 /* One resumer at a time; the lease can be kept and given back, by its token only. */
 static void a_second_resumer_is_refused_while_the_lease_lasts(void **state)
 {
@@ -199,6 +224,7 @@ TEST_FILE()
         WORK_EVERY_ENGINE(resume_hands_over_what_is_needed),
         WORK_EVERY_ENGINE(resume_of_a_new_task_begins_with_iteration_1),
         WORK_EVERY_ENGINE(a_second_resumer_is_refused_while_the_lease_lasts),
+        WORK_EVERY_ENGINE(the_lease_of_a_task_fences_its_checkpoints),
         WORK_EVERY_ENGINE(unknown_and_doubled_ids_are_refused),
         WORK_TEST_SQLITE(bad_words_are_refused_and_change_nothing),
     };
