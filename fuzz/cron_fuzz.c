@@ -5,7 +5,7 @@
 #include <string.h>
 
 #include "base/text/timefmt.h"
-#include "work/cron.h"
+#include "work/schedule/cron.h"
 
 int LLVMFuzzerTestOneInput(const uint8_t *data, size_t len);
 

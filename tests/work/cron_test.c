@@ -8,7 +8,7 @@
 #include "base/text/timefmt.h"
 #include "support/check.h"
 #include "support/prng.h"
-#include "work/cron.h"
+#include "work/schedule/cron.h"
 
 static const int64_t MINUTE_US = INT64_C(60000000);
 

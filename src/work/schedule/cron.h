@@ -23,8 +23,8 @@
  *
  * Threads: pure. Limits: what has no time within TIDE_CRON_HORIZON_DAYS has none (30 February;
  * 29 February is at most 8 years away, around a year like 1900). */
-#ifndef TIDE_WORK_CRON_H
-#define TIDE_WORK_CRON_H
+#ifndef TIDE_WORK_SCHEDULE_CRON_H
+#define TIDE_WORK_SCHEDULE_CRON_H
 
 #include <stdbool.h>
 #include <stdint.h>

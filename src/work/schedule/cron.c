@@ -1,4 +1,4 @@
-#include "work/cron.h"
+#include "work/schedule/cron.h"
 
 #include <assert.h>
 #include <stddef.h>

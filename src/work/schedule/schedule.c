@@ -17,7 +17,7 @@
 #include "base/text/timefmt.h"
 #include "store/statement.h"
 #include "tidemark_sql.h"
-#include "work/cron.h"
+#include "work/schedule/cron.h"
 #include "work/item.h"
 
 static tide_status read_schedule(tide_query *query, tide_arena *arena, tide_schedule *out,
