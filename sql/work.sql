@@ -673,6 +673,24 @@ WHERE work_item_id = :id AND status IN ('pending', 'in_progress', 'expired');
 SELECT status, task_id, work_type, input_data, priority, max_retries, timeout_us, unique_key FROM work_items
 WHERE work_item_id = :id;
 
+-- statement: work_dependencies_of
+-- What an item depends on, as far as it still exists.
+SELECT d.depends_on FROM work_dependencies d JOIN work_items w ON w.work_item_id = d.depends_on
+WHERE d.work_item_id = :id ORDER BY d.depends_on;
+
+-- statement: work_failed_dependents
+-- What failed because it depends on this item.
+SELECT w.work_item_id FROM work_dependencies d JOIN work_items w ON w.work_item_id = d.work_item_id
+WHERE d.depends_on = :id AND w.status = 'failed' AND w.failure_kind = 'dependency' ORDER BY w.work_item_id;
+
+-- statement: work_retried  engine: sqlite
+-- Which of these were retried already.
+SELECT DISTINCT retried_from FROM work_items WHERE retried_from IN (SELECT value FROM json_each(:ids));
+
+-- statement: work_retried  engine: postgres
+SELECT DISTINCT retried_from FROM work_items
+WHERE retried_from IN (SELECT jsonb_array_elements_text(CAST(:ids AS jsonb)));
+
 -- statement: work_lock  engine: sqlite
 SELECT status FROM work_items WHERE work_item_id = :id;
 
@@ -731,6 +749,7 @@ SELECT work_item_id, task_id, work_type, status, priority, lease_holder, lease_a
 FROM work_items
 WHERE rowid < :before_row AND (:type IS NULL OR work_type = :type) AND (:status IS NULL OR status = :status)
   AND (:failure_kind IS NULL OR failure_kind = :failure_kind) AND (:worker IS NULL OR lease_holder = :worker)
+  AND (:ended_since IS NULL OR completed_at >= :ended_since)
 ORDER BY rowid DESC LIMIT :limit;
 
 -- statement: work_list  engine: postgres
@@ -745,6 +764,7 @@ WHERE (CAST(:before_id AS text) IS NULL OR created_at < :before_at
   AND (CAST(:status AS text) IS NULL OR status = CAST(:status AS text))
   AND (CAST(:failure_kind AS text) IS NULL OR failure_kind = CAST(:failure_kind AS text))
   AND (CAST(:worker AS text) IS NULL OR lease_holder = CAST(:worker AS text))
+  AND (CAST(:ended_since AS timestamptz) IS NULL OR completed_at >= :ended_since)
 ORDER BY created_at DESC, work_item_id DESC LIMIT :limit;
 
 -- statement: work_list_task  engine: sqlite
@@ -756,6 +776,7 @@ FROM work_items INDEXED BY idx_work_items_task
 WHERE task_id = :task_id AND rowid < :before_row
   AND (:type IS NULL OR work_type = :type) AND (:status IS NULL OR status = :status)
   AND (:failure_kind IS NULL OR failure_kind = :failure_kind) AND (:worker IS NULL OR lease_holder = :worker)
+  AND (:ended_since IS NULL OR completed_at >= :ended_since)
 ORDER BY rowid DESC LIMIT :limit;
 
 -- statement: work_list_task  engine: postgres
@@ -771,6 +792,7 @@ WHERE task_id = CAST(:task_id AS text)
   AND (CAST(:status AS text) IS NULL OR status = CAST(:status AS text))
   AND (CAST(:failure_kind AS text) IS NULL OR failure_kind = CAST(:failure_kind AS text))
   AND (CAST(:worker AS text) IS NULL OR lease_holder = CAST(:worker AS text))
+  AND (CAST(:ended_since AS timestamptz) IS NULL OR completed_at >= :ended_since)
 ORDER BY created_at DESC, work_item_id DESC LIMIT :limit;
 
 -- statement: work_position  engine: sqlite

@@ -93,7 +93,7 @@ TIDE_API TIDE_MUST_CHECK tide_status tide_task_create(tide_store *store, const t
 /* With the numbers of its items. TIDE_NONE: no such task. */
 TIDE_API TIDE_MUST_CHECK tide_status tide_task_find(tide_store *store, const char *task_id,
                                                     tide_task_fn *fn, void *arg, tide_error *err);
-/* Newest first; status NULL: any. */
+/* Newest first; status NULL: any. TIDE_E_INVALID: a status that does not exist. */
 TIDE_API TIDE_MUST_CHECK tide_status tide_task_list(tide_store *store, const char *status,
                                                     int64_t limit, tide_task_fn *fn, void *arg,
                                                     tide_error *err);
@@ -263,9 +263,36 @@ TIDE_API TIDE_MUST_CHECK tide_status tide_work_release(tide_store *store, const 
                                                        int64_t token, int64_t delay_us,
                                                        tide_error *err);
 
-/* A new item like an ended one, linked by retried_from. TIDE_E_CONFLICT: it has not ended. */
+/* A new item like an ended one, linked by retried_from, with the same dependencies. The last checkpoint of an item that
+ * failed is handed over: the new item has it, too. TIDE_E_CONFLICT: it has not ended, or depends on one that failed. */
 TIDE_API TIDE_MUST_CHECK tide_status tide_work_retry(tide_store *store, const char *work_item_id,
                                                      tide_work_added *out, tide_error *err);
+typedef struct tide_work_filter tide_work_filter;
+typedef struct tide_work_retry_request {
+    size_t size;              /* TIDE_WORK_RETRY_REQUEST_INIT */
+    const char *work_item_id; /* NULL: by filter */
+    /* Failed items that were not retried yet, at most TIDE_WORK_BATCH_MAX; status is ignored. */
+    const tide_work_filter *filter;
+    bool from_scratch;    /* no checkpoint is handed over */
+    bool with_dependents; /* also what failed because it depends on these */
+    bool is_dry_run;      /* only report which */
+} tide_work_retry_request;
+#define TIDE_WORK_RETRY_REQUEST_INIT .size = sizeof(tide_work_retry_request)
+
+typedef struct tide_work_retried {
+    const char *work_item_id; /* the ended item */
+    const char *new_id;       /* NULL in a dry run */
+    bool is_existing;         /* a live item of the same unique key: no new one was made */
+} tide_work_retried;
+typedef tide_status tide_work_retried_fn(void *arg, const tide_work_retried *retried,
+                                         tide_error *err);
+
+/* Dependencies among the retried items lead to the new ones. In steps of 50 items, each one commit, after which fn (may
+ * be NULL) is called for its items; a failure leaves the steps before it. */
+TIDE_API TIDE_MUST_CHECK tide_status tide_work_retry_many(tide_store *store,
+                                                          const tide_work_retry_request *request,
+                                                          tide_work_retried_fn *fn, void *arg,
+                                                          tide_error *err);
 /* Whoever holds it is fenced off. Ended already as cancelled: fine; otherwise: TIDE_E_CONFLICT. */
 TIDE_API TIDE_MUST_CHECK tide_status tide_work_cancel(tide_store *store, const char *work_item_id,
                                                       const char *reason, tide_error *err);
@@ -316,22 +343,31 @@ TIDE_API TIDE_MUST_CHECK tide_status tide_work_find(tide_store *store, const cha
                                                     tide_work_item_fn *fn, void *arg,
                                                     tide_error *err);
 
-typedef struct tide_work_filter {
+struct tide_work_filter {
     size_t size;         /* TIDE_WORK_FILTER_INIT */
     const char *task_id; /* NULL: any */
     const char *work_type;
     const char *status;
     const char *failure_kind;
-    const char *worker;    /* who holds it */
-    int64_t limit;         /* 0: 100 */
-    const char *before_id; /* only what was added before this one; TIDE_E_NOT_FOUND: it is gone */
-} tide_work_filter;
+    const char *worker;     /* who holds it */
+    int64_t limit;          /* 0: 100 */
+    const char *before_id;  /* only what was added before this one; TIDE_E_NOT_FOUND: it is gone */
+    int64_t ended_since_us; /* only what ended at this time or later; 0: any */
+};
 #define TIDE_WORK_FILTER_INIT .size = sizeof(tide_work_filter)
-/* Newest first, in steps that each see one durable snapshot. */
+/* Newest first, in steps that each see one durable snapshot. TIDE_E_INVALID: a status or failure kind that does not
+ * exist. */
 TIDE_API TIDE_MUST_CHECK tide_status tide_work_list(tide_store *store,
                                                     const tide_work_filter *filter,
                                                     tide_work_item_fn *fn, void *arg,
                                                     tide_error *err);
+
+typedef tide_status tide_work_dependency_fn(void *arg, const char *work_item_id, tide_error *err);
+/* The items that this one depends on, by id, as far as they still exist. */
+TIDE_API TIDE_MUST_CHECK tide_status tide_work_dependencies(tide_store *store,
+                                                            const char *work_item_id,
+                                                            tide_work_dependency_fn *fn, void *arg,
+                                                            tide_error *err);
 
 typedef struct tide_work_attempt {
     int64_t attempt, lease_token;

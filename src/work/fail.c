@@ -1,4 +1,4 @@
-/* fail.c - the other ends: failed, cancelled, deleted; and the new beginning: retry. */
+/* fail.c - the other ends: failed, cancelled, deleted. */
 #include <tidemark/work.h>
 
 #include <string.h>
@@ -222,56 +222,4 @@ tide_status tide_work_delete(tide_store *store, const char *work_item_id, bool i
     TIDE_TRY(tide_item_check_id("a work item's id", work_item_id, err));
     delete_request request = {.id = work_item_id, .is_forced = is_forced};
     return tide_store_write(store, delete_item, &request, err);
-}
-
-/* ---- retry ---- */
-
-typedef struct retry_request {
-    const char *id;
-    tide_work_added added;
-    tide_arena arena;
-} retry_request;
-
-static tide_status retry_item(tide_tx *tx, void *arg, tide_error *err)
-{
-    retry_request *request = arg;
-    tide_arena_reset(&request->arena);
-    TIDE_CLEANUP(tide_query_endp) tide_query *query = NULL;
-    const tide_status status =
-        tide_tx_one(&query, tx, TIDE_SQL_WORK_COPY, err, tide_bind_text("id", request->id));
-    TIDE_TRY(status);
-    if (status == TIDE_NONE)
-        return tide_item_fail_missing(request->id, err);
-    tide_row row = {.query = query, .arena = &request->arena};
-    const char *state = tide_row_text(&row);
-    tide_work_spec copy = {TIDE_WORK_SPEC_INIT, .task_id = tide_row_text(&row)};
-    copy.work_type = tide_row_text(&row);
-    copy.input = tide_row_text(&row);
-    copy.priority = tide_query_col_i64(query);
-    copy.max_retries = tide_query_col_i64(query);
-    copy.timeout_us = tide_query_col_i64(query);
-    copy.unique_key = tide_row_text(&row);
-    TIDE_TRY(tide_row_end(&row, err));
-    if (strcmp(state, "completed") != 0 && strcmp(state, "failed") != 0)
-        return tide_fail(err, TIDE_E_CONFLICT, "work item %s has not ended: it is %s", request->id,
-                         state);
-    tide_item_wakes wakes = {.count = 0};
-    const tide_item_origin origin = {.retried_from = request->id};
-    TIDE_TRY(tide_item_add(tx, &copy, 1, &origin, &request->added, &wakes, err));
-    tide_item_notify(&wakes, tx);
-    return TIDE_OK;
-}
-
-tide_status tide_work_retry(tide_store *store, const char *work_item_id, tide_work_added *out,
-                            tide_error *err)
-{
-    TIDE_NEED(store && out, err);
-    TIDE_TRY(tide_item_check_id("a work item's id", work_item_id, err));
-    retry_request request = {.id = work_item_id};
-    tide_arena_init(&request.arena, TIDE_ITEM_ROW_MAX);
-    const tide_status status = tide_store_write(store, retry_item, &request, err);
-    tide_arena_done(&request.arena);
-    if (status == TIDE_OK)
-        *out = request.added;
-    return status;
 }

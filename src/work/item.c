@@ -41,6 +41,21 @@ tide_status tide_item_check_name(const char *what, const char *name, size_t max,
     return TIDE_OK;
 }
 
+tide_status tide_item_check_word(const char *what, const char *word, const char *const *known,
+                                 tide_error *err)
+{
+    char list[256] = "";
+    if (!word)
+        return TIDE_OK;
+    for (int i = 0; known[i]; i++) {
+        if (strcmp(word, known[i]) == 0)
+            return TIDE_OK;
+        const size_t len = strlen(list);
+        (void)snprintf(list + len, sizeof list - len, "%s%s", i > 0 ? ", " : "", known[i]);
+    }
+    return tide_fail(err, TIDE_E_INVALID, "'%.40s' is not %s; known are %s", word, what, list);
+}
+
 tide_status tide_item_check_id(const char *what, const char *id, tide_error *err)
 {
     return tide_item_check_name(what, id, TIDE_WORK_ID_MAX, err);

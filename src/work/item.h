@@ -34,6 +34,9 @@ enum {
 /* 1 to max bytes of UTF-8 without control characters. `what` names it in the refusal. */
 TIDE_MUST_CHECK tide_status tide_item_check_name(const char *what, const char *name, size_t max,
                                                  tide_error *err);
+/* One of the words of a list that ends with NULL; NULL: none is given. */
+TIDE_MUST_CHECK tide_status tide_item_check_word(const char *what, const char *word,
+                                                 const char *const *known, tide_error *err);
 TIDE_MUST_CHECK tide_status tide_item_check_id(const char *what, const char *id, tide_error *err);
 
 /* Valid UTF-8 of at most max bytes; NULL is fine. */

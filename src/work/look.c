@@ -7,6 +7,8 @@
 #include "base/cleanup.h"
 #include "base/interface/caller.h"
 #include "base/interface/sized.h"
+#include "base/list.h"
+#include "base/text/timefmt.h"
 #include "store/statement.h"
 #include "tidemark_sql.h"
 #include "work/item.h"
@@ -75,6 +77,8 @@ static tide_status begin_page(tide_query **out, tide_tx *tx, const list_request 
     tide_query_bind_text(query, "status", filter->status);
     tide_query_bind_text(query, "failure_kind", filter->failure_kind);
     tide_query_bind_text(query, "worker", filter->worker);
+    if (filter->ended_since_us > 0)
+        tide_query_bind_time(query, "ended_since", filter->ended_since_us);
     tide_query_bind_i64(query, "before_row", request->before_row);
     if (request->before_id[0]) {
         tide_query_bind_text(query, "before_id", request->before_id);
@@ -137,6 +141,17 @@ static tide_status list_pages(tide_store *store, list_request *request, tide_wor
     return TIDE_OK;
 }
 
+static tide_status check_filter(const tide_work_filter *filter, tide_error *err)
+{
+    static const char *const statuses[] = {"pending", "in_progress", "completed",
+                                           "failed",  "expired",     NULL};
+    static const char *const kinds[] = {"error",     "exhausted",  "quarantined",
+                                        "cancelled", "dependency", NULL};
+    TIDE_TRY(tide_item_check_word("a status", filter->status, statuses, err));
+    TIDE_TRY(tide_item_check_word("a failure kind", filter->failure_kind, kinds, err));
+    return tide_item_check_range("ended_since", filter->ended_since_us, 0, TIDE_TIME_MAX_US, err);
+}
+
 tide_status tide_work_list(tide_store *store, const tide_work_filter *given, tide_work_item_fn *fn,
                            void *arg, tide_error *err)
 {
@@ -145,6 +160,7 @@ tide_status tide_work_list(tide_store *store, const tide_work_filter *given, tid
     TIDE_TRY(TIDE_SIZED_COPY(&own, given, tide_work_filter, err));
     const tide_work_filter *filter = &own;
     TIDE_TRY(tide_item_check_range("limit", filter->limit, 0, INT64_MAX, err));
+    TIDE_TRY(check_filter(filter, err));
     TIDE_CLEANUP(tide_freep) list_request *request = calloc(1, sizeof *request);
     if (!request)
         return tide_no_memory(err);
@@ -158,6 +174,43 @@ tide_status tide_work_list(tide_store *store, const tide_work_filter *given, tid
     tide_arena_init(&request->arena, TIDE_ITEM_PAGE_MAX + TIDE_ITEM_ROW_MAX);
     const tide_status status = list_pages(store, request, fn, arg, err);
     tide_arena_done(&request->arena);
+    return status;
+}
+
+/* ---- dependencies ---- */
+
+typedef struct dependencies_request {
+    const char *id;
+    char (*ids)[TIDE_WORK_ID_MAX + 1];
+    int count;
+} dependencies_request;
+
+static tide_status read_dependencies(tide_tx *tx, void *arg, tide_error *err)
+{
+    dependencies_request *request = arg;
+    request->count = 0;
+    TIDE_CLEANUP(tide_query_endp) tide_query *query = NULL;
+    TIDE_TRY(tide_query_start(&query, tx, TIDE_SQL_WORK_DEPENDENCIES_OF, err,
+                              tide_bind_text("id", request->id)));
+    TIDE_EACH(tide_query_step(query, err)) {
+        TIDE_TRY(tide_list_room(&request->ids, request->count, sizeof *request->ids, TIDE_LIST_MAX,
+                                err));
+        tide_view_copy(request->ids[request->count++], sizeof *request->ids,
+                       tide_query_col_text(query));
+    }
+    return TIDE_OK;
+}
+
+tide_status tide_work_dependencies(tide_store *store, const char *work_item_id,
+                                   tide_work_dependency_fn *fn, void *arg, tide_error *err)
+{
+    TIDE_NEED(store && fn, err);
+    TIDE_TRY(tide_item_check_id("a work item's id", work_item_id, err));
+    dependencies_request request = {.id = work_item_id};
+    tide_status status = tide_store_read(store, read_dependencies, &request, err);
+    for (int i = 0; i < request.count && status >= TIDE_OK; i++)
+        status = tide_callback_check(fn(arg, request.ids[i], err), err);
+    free(request.ids);
     return status;
 }
 

@@ -196,7 +196,10 @@ tide_status tide_task_list(tide_store *store, const char *status, int64_t limit,
                            void *arg, tide_error *err)
 {
     TIDE_NEED(store && fn, err);
+    static const char *const statuses[] = {"pending", "running",   "succeeded",
+                                           "failed",  "cancelled", NULL};
     TIDE_TRY(tide_item_check_range("limit", limit, 0, INT64_MAX, err));
+    TIDE_TRY(tide_item_check_word("a status of a task", status, statuses, err));
     TIDE_CLEANUP(tide_freep) list_request *request = calloc(1, sizeof *request);
     if (!request)
         return tide_no_memory(err);

@@ -7,6 +7,7 @@
 #include <string.h>
 
 #include "base/backoff.h"
+#include "journal/last_checkpoint.h"
 
 void tide_worker_tell(tide_worker *worker, tide_worker_event event, const tide_work_claimed *item,
                       const tide_error *err)
@@ -64,33 +65,11 @@ int64_t tide_job_lease_left_us(const tide_job *job)
     return is_lost || left_us < 0 ? 0 : left_us;
 }
 
-typedef struct search {
-    char id[TIDE_JOURNAL_ID_MAX + 1];
-} search;
-
-static tide_status look_at(void *arg, const tide_checkpoint *checkpoint, tide_error *err)
-{
-    search *s = arg;
-    /* These say that something began or broke, not how far it came. */
-    if (strcmp(checkpoint->type, "iteration_start") == 0 ||
-        strcmp(checkpoint->type, "error_boundary") == 0)
-        return TIDE_OK;
-    (void)snprintf(s->id, sizeof s->id, "%s", checkpoint->checkpoint_id);
-    return tide_fail(err, TIDE_E_INTERRUPTED, "found");
-}
-
 tide_status tide_job_last_checkpoint(tide_job *job, tide_checkpoint_fn *fn, void *arg,
                                      tide_error *err)
 {
     TIDE_NEED(job && fn, err);
-    const tide_journal_filter newest = {TIDE_JOURNAL_FILTER_INIT,
-                                        .work_item_id = job->item->work_item_id,
-                                        .order = TIDE_JOURNAL_NEWEST_FIRST};
-    search s = {.id = ""};
-    const tide_status status = tide_journal_list(job->worker->store, &newest, look_at, &s, err);
-    if (!s.id[0])
-        return status < TIDE_OK ? status : TIDE_NONE;
-    return tide_journal_find(job->worker->store, s.id, true, fn, arg, err);
+    return tide_journal_last_checkpoint(job->worker->store, job->item->work_item_id, fn, arg, err);
 }
 
 /* What the store answered tells whether the lease is still ours. The warden then tells the job. */

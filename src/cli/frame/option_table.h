@@ -57,6 +57,12 @@ enum {
     X(OLDER_THAN, "older-than", 0, "DURATION", NULL, NULL, DURATION, 0, TIDE_CLI_DURATION_MAX,     \
       "only what is older than this")                                                              \
     X(FOLLOW, "follow", 'f', NULL, NULL, NULL, FLAG, 0, 0, "continue with new ones until Ctrl-C")  \
+    X(FAILURE_KIND, "failure-kind", 0, "KIND", NULL, NULL, TEXT, 0, 0,                             \
+      "only failed ones of this kind: error, exhausted, quarantined, cancelled, dependency")       \
+    X(FROM_SCRATCH, "from-scratch", 0, NULL, NULL, NULL, FLAG, 0, 0,                               \
+      "do not hand over the last checkpoint")                                                      \
+    X(WITH_DEPENDENTS, "with-dependents", 0, NULL, NULL, NULL, FLAG, 0, 0,                         \
+      "also what failed because it depends on these")                                              \
     X(DRY_RUN, "dry-run", 0, NULL, NULL, NULL, FLAG, 0, 0,                                         \
       "print what would be done; change nothing")                                                  \
     X(FORCE, "force", 0, NULL, NULL, NULL, FLAG, 0, 0, "also where it would be refused otherwise") \

@@ -367,9 +367,29 @@ static tide_status read_file(tide_cli_words *words, const tide_cli_takes *takes,
     return TIDE_OK;
 }
 
+/* Old spellings, which help does not list: where a verb takes the new option and not the old one. */
+static void rename_old_spellings(tide_cli_words *words, const tide_cli_takes *takes)
+{
+    static const struct {
+        tide_cli_option_id old;
+        tide_cli_option_id now;
+    } spellings[] = {{TIDE_CLI_REASON, TIDE_CLI_FAILURE_KIND}};
+    for (int i = 0; i < words->use_count; i++) {
+        for (size_t k = 0; k < sizeof spellings / sizeof spellings[0]; k++) {
+            if (words->uses[i].id != spellings[k].old || is_taken(takes, spellings[k].old) ||
+                !is_taken(takes, spellings[k].now))
+                continue;
+            words->uses[i].id = spellings[k].now;
+            words->given[spellings[k].old] = false;
+            words->given[spellings[k].now] = true;
+        }
+    }
+}
+
 tide_status tide_cli_words_settle(tide_cli_words *words, const tide_cli_takes *takes,
                                   tide_error *err)
 {
+    rename_old_spellings(words, takes);
     for (int i = 0; i < words->use_count; i++)
         if (!is_taken(takes, words->uses[i].id))
             return tide_fail(err, TIDE_E_INVALID, "--%s means nothing here",

@@ -87,9 +87,6 @@ static tide_status list_one(void *arg, const tide_task *task, tide_error *err)
 
 static tide_status list_all(tide_cli *cli, tide_error *err)
 {
-    static const char *const statuses[] = {"pending", "running",   "succeeded",
-                                           "failed",  "cancelled", NULL};
-    TIDE_TRY(tide_cli_check_status(cli, statuses, err));
     static const tide_cli_column columns[] = {{.title = "TASK"},
                                               {.title = "STATUS"},
                                               {.title = "CREATED"},

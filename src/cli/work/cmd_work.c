@@ -8,13 +8,44 @@
 #include "base/cleanup.h"
 #include "cli/work/work_output.h"
 
+static tide_status print_retried(void *arg, const tide_work_retried *retried, tide_error *err)
+{
+    tide_cli *cli = arg;
+    if (!cli->out.is_json) {
+        tide_cli_print(cli->out.file, "%s%s\n",
+                       retried->new_id ? retried->new_id : retried->work_item_id,
+                       retried->is_existing ? "  (was there already)" : "");
+        return TIDE_OK;
+    }
+    WORK(RetriedItem) row;
+    tide_rpc_retried(&row, retried);
+    return tide_cli_print_message(&cli->out, &row.base, err);
+}
+
 static tide_status retry(tide_cli *cli, tide_error *err)
 {
-    tide_work_added added = {.is_existing = false};
+    const bool has_filter =
+        tide_cli_text(cli, TIDE_CLI_TASK) || tide_cli_text(cli, TIDE_CLI_TYPE) ||
+        tide_cli_text(cli, TIDE_CLI_FAILURE_KIND) || tide_cli_text(cli, TIDE_CLI_SINCE);
+    if ((cli->arg_count > 0) == has_filter)
+        return tide_fail(err, TIDE_E_INVALID,
+                         "give the ID of an item, or --type, --failure-kind, --since or --task");
+    tide_work_filter filter = {TIDE_WORK_FILTER_INIT, .task_id = tide_cli_text(cli, TIDE_CLI_TASK),
+                               .work_type = tide_cli_text(cli, TIDE_CLI_TYPE),
+                               .failure_kind = tide_cli_text(cli, TIDE_CLI_FAILURE_KIND),
+                               .limit = tide_cli_number(cli, TIDE_CLI_LIMIT)};
+    tide_env *env = tide_env_system();
+    TIDE_TRY(tide_cli_time(cli, TIDE_CLI_SINCE, env->wall_us(env), &filter.ended_since_us, err));
+    const tide_work_retry_request request = {
+        TIDE_WORK_RETRY_REQUEST_INIT,
+        .work_item_id = has_filter ? NULL : cli->args[0],
+        .filter = has_filter ? &filter : NULL,
+        .from_scratch = tide_cli_is_given(cli, TIDE_CLI_FROM_SCRATCH),
+        .with_dependents = tide_cli_is_given(cli, TIDE_CLI_WITH_DEPENDENTS),
+        .is_dry_run = tide_cli_is_given(cli, TIDE_CLI_DRY_RUN)};
     TIDE_CLEANUP(tide_store_closep) tide_store *store = NULL;
     TIDE_TRY(tide_cli_open_store(cli, &store, TIDE_STORE_EXISTING, err));
-    TIDE_TRY(tide_work_retry(store, cli->args[0], &added, err));
-    return tide_cli_print_added(cli, &added, err);
+    return tide_work_retry_many(store, &request, print_retried, cli, err);
 }
 
 static tide_status cancel(tide_cli *cli, tide_error *err)
@@ -202,8 +233,24 @@ static const tide_cli_verb verbs[] = {
          "See docs/work.md.",
      .run = tide_cli_work_run},
     {.name = "retry",
-     .arguments = "ID",
-     .summary = "add a new item like one that has ended",
+     .arguments = "[ID]",
+     .takes = TIDE_CLI_LIST(TASK, TYPE, FAILURE_KIND, SINCE, LIMIT, FROM_SCRATCH, WITH_DEPENDENTS,
+                            DRY_RUN),
+     .overrides = TIDE_CLI_OVERRIDES(
+         {.id = TIDE_CLI_TYPE, .max = 1, .help = "failed items of this type"},
+         {.id = TIDE_CLI_TASK, .help = "failed items of this task"},
+         {.id = TIDE_CLI_SINCE, .help = "failed items that ended at this time or later"},
+         {.id = TIDE_CLI_LIMIT, .fallback = "1000", .max = TIDE_WORK_BATCH_MAX}),
+     .summary = "add a new item like one that has ended, or like failed ones by filter",
+     .details =
+         "The new item has the dependencies of the ended one; where these are retried with it, it\n"
+         "depends on the new ones. It also gets the last checkpoint of an item that failed. A "
+         "filter\n"
+         "leaves out what was retried before. Prints the id of each new item, with --dry-run of "
+         "each\n"
+         "item that would be retried.\n"
+         "Example: tidemark work retry --type mail --failure-kind exhausted --since 1h "
+         "--with-dependents",
      .run = retry},
     {.name = "cancel",
      .arguments = "ID",
@@ -229,11 +276,10 @@ static const tide_cli_verb verbs[] = {
      .run = tide_cli_work_types},
     {.name = "ls",
      .arguments = "",
-     .takes = TIDE_CLI_LIST(TASK, TYPE, STATUS, REASON, HOLDER, LIMIT),
-     .overrides = TIDE_CLI_OVERRIDES({.id = TIDE_CLI_TYPE, .max = 1},
-                                     {.id = TIDE_CLI_REASON,
-                                      .help = "only failed ones of this kind: error, exhausted, "
-                                              "quarantined, cancelled, dependency"}),
+     .takes = TIDE_CLI_LIST(TASK, TYPE, STATUS, FAILURE_KIND, SINCE, HOLDER, LIMIT),
+     .overrides = TIDE_CLI_OVERRIDES(
+         {.id = TIDE_CLI_TYPE, .max = 1},
+         {.id = TIDE_CLI_SINCE, .help = "only what ended at this time or later"}),
      .summary = "list items, newest first",
      .run = tide_cli_work_list},
     {.name = "show",

@@ -113,23 +113,22 @@ static tide_status list_one(void *arg, const tide_work_item *item, tide_error *e
 
 tide_status tide_cli_work_list(tide_cli *cli, tide_error *err)
 {
-    static const char *const statuses[] = {"pending", "in_progress", "completed",
-                                           "failed",  "expired",     NULL};
-    TIDE_TRY(tide_cli_check_status(cli, statuses, err));
     static const tide_cli_column columns[] = {
         {.title = "ITEM"},    {.title = "TYPE"},
         {.title = "STATUS"},  {.title = "PRIORITY", .is_number = true},
         {.title = "RETRIES"}, {.title = "CREATED"},
         {.title = "HELD BY"}};
-    const tide_work_filter filter = {
+    tide_work_filter filter = {
         TIDE_WORK_FILTER_INIT,
         .task_id = tide_cli_text(cli, TIDE_CLI_TASK),
         .work_type = tide_cli_text(cli, TIDE_CLI_TYPE),
         .status = tide_cli_text(cli, TIDE_CLI_STATUS),
-        .failure_kind = tide_cli_text(cli, TIDE_CLI_REASON),
+        .failure_kind = tide_cli_text(cli, TIDE_CLI_FAILURE_KIND),
         .worker = tide_cli_text(cli, TIDE_CLI_HOLDER),
         .limit = tide_cli_number(cli, TIDE_CLI_LIMIT),
     };
+    tide_env *env = tide_env_system();
+    TIDE_TRY(tide_cli_time(cli, TIDE_CLI_SINCE, env->wall_us(env), &filter.ended_since_us, err));
     TIDE_CLEANUP(tide_store_closep) tide_store *store = NULL;
     TIDE_TRY(tide_cli_open_store(cli, &store, TIDE_STORE_AS_IS, err));
     listing list = {.cli = cli};

@@ -100,16 +100,3 @@ void tide_cli_worker_name(const tide_cli *cli, tide_cli_option_id id,
         (void)snprintf(host, sizeof host, "worker");
     (void)snprintf(out, TIDE_CLI_WORKER_SIZE, "%s-%ld", host, (long)getpid());
 }
-
-tide_status tide_cli_check_status(const tide_cli *cli, const char *const *statuses, tide_error *err)
-{
-    const char *given = tide_cli_text(cli, TIDE_CLI_STATUS);
-    char known[128] = "";
-    for (const char *const *status = statuses; *status; status++) {
-        if (!given || strcmp(given, *status) == 0)
-            return TIDE_OK;
-        const size_t len = strlen(known);
-        (void)snprintf(known + len, sizeof known - len, "%s%s", len > 0 ? ", " : "", *status);
-    }
-    return tide_fail(err, TIDE_E_INVALID, "--status '%.40s', want one of %s", given, known);
-}

@@ -47,8 +47,4 @@ TIDE_MUST_CHECK tide_status tide_cli_found(tide_status status, const char *what,
 void tide_cli_worker_name(const tide_cli *cli, tide_cli_option_id id,
                           char out[TIDE_CLI_WORKER_SIZE]);
 
-/* --status, if it is given, is one of these (NULL at the end): who misspells it must not take it for "there are none". */
-TIDE_MUST_CHECK tide_status tide_cli_check_status(const tide_cli *cli, const char *const *statuses,
-                                                  tide_error *err);
-
 #endif

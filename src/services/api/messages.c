@@ -188,6 +188,14 @@ void tide_rpc_new_checkpoint(tide_checkpoint_new *out, const JOURNAL(NewCheckpoi
     };
 }
 
+void tide_rpc_retried(WORK(RetriedItem) * out, const tide_work_retried *retried)
+{
+    *out = (WORK(RetriedItem))WORK_INIT(RETRIED_ITEM);
+    out->work_item_id = tide_rpc_borrow(retried->new_id);
+    out->is_existing = retried->is_existing;
+    out->retried_from = tide_rpc_borrow(retried->work_item_id);
+}
+
 void tide_rpc_attempt(WORK(Attempt) * out, const tide_work_attempt *attempt)
 {
     *out = (WORK(Attempt))WORK_INIT(ATTEMPT);

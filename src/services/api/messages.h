@@ -47,6 +47,7 @@ void tide_rpc_task(WORK(Task) * out, const tide_task *task);
 void tide_rpc_counts(WORK(ItemCounts) * out, const tide_task *task); /* of a task that was found */
 void tide_rpc_item(WORK(WorkItem) * out, const tide_work_item *item);
 void tide_rpc_key(WORK(IdempotencyKey) * out, const tide_idempotency_key *key);
+void tide_rpc_retried(WORK(RetriedItem) * out, const tide_work_retried *retried);
 void tide_rpc_attempt(WORK(Attempt) * out, const tide_work_attempt *attempt);
 void tide_rpc_claimed(WORK(ClaimedItem) * out, const tide_work_claimed *item,
                       const tide_identity *identity);

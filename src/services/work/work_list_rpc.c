@@ -30,6 +30,13 @@ static tide_status put_item_attempt(void *arg, const tide_work_attempt *attempt,
     return put_attempt_as(arg, ATTEMPTS_FIELD, attempt, err);
 }
 
+static tide_status put_dependency(void *arg, const char *work_item_id, tide_error *err)
+{
+    enum { DEPENDS_ON_FIELD = 37 };
+    tide_rpc *rpc = arg;
+    return tide_rpc_put_bytes(&rpc->answer, DEPENDS_ON_FIELD, tide_view_of(work_item_id), err);
+}
+
 static tide_status answer_item(void *arg, const tide_work_item *item, tide_error *err)
 {
     WORK(WorkItem) response;
@@ -43,7 +50,8 @@ tide_status tide_rpc_get_item(tide_rpc *rpc, const ProtobufCMessage *message, ti
     TIDE_TRY(or_not_found(tide_work_find(rpc->store, request->work_item_id, answer_item, rpc, err),
                           request->work_item_id, err));
     TIDE_TRY(tide_work_attempts(rpc->store, request->work_item_id, put_item_attempt, rpc, err));
-    return TIDE_OK; /* an item that was never claimed has none */
+    /* An item that was never claimed has no attempts. */
+    return tide_work_dependencies(rpc->store, request->work_item_id, put_dependency, rpc, err);
 }
 TIDE_RPC(tide_rpc_get_item)
 
@@ -64,7 +72,8 @@ static tide_status list_items(tide_rpc *rpc, const ProtobufCMessage *message, ti
                                      .failure_kind = tide_rpc_text(request->failure_kind),
                                      .worker = tide_rpc_text(request->worker),
                                      .limit = request->limit,
-                                     .before_id = tide_rpc_text(request->before_id)};
+                                     .before_id = tide_rpc_text(request->before_id),
+                                     .ended_since_us = request->since};
     const tide_status status = tide_work_list(rpc->store, &filter, put_item, rpc, err);
     return status == TIDE_NONE ? TIDE_OK : status;
 }

@@ -395,16 +395,50 @@ TIDE_RPC(release)
 
 /* ---- without a lease ---- */
 
+static tide_status answer_retried(void *arg, const tide_work_retried *retried, tide_error *err)
+{
+    WORK(AddedItem) response = WORK_INIT(ADDED_ITEM);
+    response.work_item_id = tide_rpc_borrow(retried->new_id);
+    response.is_existing = retried->is_existing;
+    return tide_rpc_answer(arg, &response.base, err);
+}
+
 static tide_status retry(tide_rpc *rpc, const ProtobufCMessage *message, tide_error *err)
 {
     const WORK(RetryRequest) *request = (const WORK(RetryRequest) *)message;
-    tide_work_added added;
-    TIDE_TRY(tide_work_retry(rpc->store, request->work_item_id, &added, err));
-    WORK(AddedItem) response;
-    describe_added(&response, &added);
-    return tide_rpc_answer(rpc, &response.base, err);
+    const tide_work_retry_request wanted = {TIDE_WORK_RETRY_REQUEST_INIT,
+                                            .work_item_id = request->work_item_id,
+                                            .from_scratch = request->from_scratch};
+    return tide_work_retry_many(rpc->store, &wanted, answer_retried, rpc, err);
 }
 TIDE_RPC(retry)
+
+static tide_status put_retried(void *arg, const tide_work_retried *retried, tide_error *err)
+{
+    WORK(RetriedItem) row;
+    tide_rpc_retried(&row, retried);
+    return tide_rpc_put(arg, 1, &row.base, err);
+}
+
+static tide_status retry_many(tide_rpc *rpc, const ProtobufCMessage *message, tide_error *err)
+{
+    const WORK(RetryManyRequest) *request = (const WORK(RetryManyRequest) *)message;
+    const tide_work_filter filter = {TIDE_WORK_FILTER_INIT,
+                                     .task_id = tide_rpc_text(request->task_id),
+                                     .work_type = tide_rpc_text(request->work_type),
+                                     .failure_kind = tide_rpc_text(request->failure_kind),
+                                     .limit = request->limit,
+                                     .ended_since_us = request->since};
+    const char *id = tide_rpc_text(request->work_item_id);
+    const tide_work_retry_request wanted = {TIDE_WORK_RETRY_REQUEST_INIT,
+                                            .work_item_id = id,
+                                            .filter = id ? NULL : &filter,
+                                            .from_scratch = request->from_scratch,
+                                            .with_dependents = request->with_dependents,
+                                            .is_dry_run = request->dry_run};
+    return tide_work_retry_many(rpc->store, &wanted, put_retried, rpc, err);
+}
+TIDE_RPC(retry_many)
 
 static tide_status cancel(tide_rpc *rpc, const ProtobufCMessage *message, tide_error *err)
 {
@@ -446,6 +480,7 @@ const tide_method tide_rpc_work[] = {
     TIDE_RPC_ROW(SERVICE, "Fail", WRITE, work__v1__fail_request, work__v1__fail_response, fail),
     TIDE_RPC_ROW(SERVICE, "Release", WRITE, work__v1__release_request, work__v1__empty, release),
     TIDE_RPC_ROW(SERVICE, "Retry", WRITE, work__v1__retry_request, work__v1__added_item, retry),
+    TIDE_RPC_ROW(SERVICE, "RetryMany", WRITE, work__v1__retry_many_request, work__v1__retry_many_response, retry_many),
     TIDE_RPC_ROW(SERVICE, "Cancel", WRITE, work__v1__cancel_request, work__v1__empty, cancel),
     TIDE_RPC_ROW(SERVICE, "DeleteItem", WRITE, work__v1__delete_item_request, work__v1__empty, delete_item),
     TIDE_RPC_ROW(SERVICE, "Pause", WRITE, work__v1__pause_request, work__v1__empty, pause_type),

@@ -308,6 +308,31 @@ static void show_prints_all_columns(void **state)
     assert_contains(work_ok(t, "$T work show %s", held.id), "held by      w\n");
 }
 
+/* What depends on an item that failed is retried with it, in their order. */
+static void retry_by_filter_keeps_dependencies(void **state)
+{
+    cli_fixture *t = *state;
+    work_add(t, "--type extract --work-item e --max-retries 0");
+    work_add(t, "--type load --work-item l --depends-on e");
+    work_ok(t, "$T work run --type extract --until-empty -- false || [ $? = 7 ]; $T work sweep");
+    assert_member(t, "l", "failure_kind", "dependency");
+    assert_string_equal(
+        "e\nl\n", work_ok(t, "$T work retry --type extract --failure-kind exhausted --since 1h "
+                             "--with-dependents --dry-run"));
+    tide_json_node *made = work_objects(t, "$T work retry --type extract --with-dependents --json");
+    assert_int_equal(2, tide_json_node_count(made));
+    const tide_json_node *load = tide_json_node_at(made, 1);
+    assert_string_equal("l", json_text(load, "retried_from"));
+    assert_string_equal(
+        work_text(t, "[\"%s\"]", json_text(tide_json_node_at(made, 0), "work_item_id")),
+        work_member(t, json_text(load, "work_item_id"), "depends_on"));
+    tide_json_tree_free(made);
+    assert_string_equal("", work_ok(t, "$T work retry --type extract"));
+    work_refuses(t, 2, "--failure-kind", "$T work retry");
+    work_refuses(t, 2, "ID", "$T work retry e --type extract");
+    work_refuses(t, 2, "exhausted", "$T work retry --failure-kind bad");
+}
+
 static void ls_lists_the_newest_first_and_filters(void **state)
 {
     cli_fixture *t = *state;
@@ -322,7 +347,9 @@ static void ls_lists_the_newest_first_and_filters(void **state)
                  {"--limit 2", "c b "},
                  {"--type x", "b a "},
                  {"--status pending", "a "},
-                 {"--reason cancelled", "b "},
+                 {"--failure-kind cancelled", "b "},
+                 {"--reason cancelled", "b "}, /* its old name */
+                 {"--since 1h", "b "},
                  {"--holder w", "c "},
                  {"--task nobody", ""}};
     for (size_t i = 0; i < sizeof lists / sizeof lists[0]; i++)
@@ -547,6 +574,7 @@ TEST_FILE()
         WORK_EVERY_ENGINE(a_lease_that_ran_out_is_lost),
         WORK_EVERY_ENGINE(renew_tells_which_leases_are_lost),
         WORK_EVERY_ENGINE(show_prints_all_columns),
+        WORK_EVERY_ENGINE(retry_by_filter_keeps_dependencies),
         WORK_EVERY_ENGINE(ls_lists_the_newest_first_and_filters),
         WORK_EVERY_ENGINE(explain_tells_why_it_is_not_running),
         WORK_EVERY_ENGINE(stats_count_items_leases_and_checkpoints),
