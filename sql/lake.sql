@@ -421,13 +421,13 @@ ORDER BY 1, 3, 2;
 -- ---- commit ----
 
 -- statement: lake_refuse  only: postgres
-SELECT lake_refuse(:catalog_id, :base, :fears, :key);
+SELECT lake_refuse(:catalog_id, :base, :fears, :key, :pin, :clock);
 
 -- statement: lake_base_find
 SELECT 1 FROM lake_commit WHERE catalog_id = :catalog_id AND snapshot_id = :base AND digest_a = :digest_a AND digest_b = :digest_b;
 
 -- statement: lake_key_find
-SELECT snapshot_id, parent_snapshot_id, request_hash, rows_added FROM lake_commit WHERE catalog_id = :catalog_id AND request_key = :key;
+SELECT snapshot_id, parent_snapshot_id, request_hash, rows_added, coalesce(attempt_id, '') FROM lake_commit WHERE catalog_id = :catalog_id AND request_key = :key;
 
 -- statement: lake_conflict_find  engine: sqlite
 -- The first that was done since the base and that is feared; who did it.
@@ -680,9 +680,9 @@ changes AS (
 marks AS (
     INSERT INTO lake_mark (catalog_id, mark, snapshot_id)
     SELECT DISTINCT h.catalog_id, m, h.snapshot_id FROM h, jsonb_array_elements_text(:marks) m)
-INSERT INTO lake_commit (snapshot_id, catalog_id, parent_snapshot_id, base_snapshot_id, digest_a, digest_b, request_key, request_hash, rows_added, is_stock, committed_at)
+INSERT INTO lake_commit (snapshot_id, catalog_id, parent_snapshot_id, base_snapshot_id, digest_a, digest_b, request_key, request_hash, rows_added, is_stock, committed_at, attempt_id)
 SELECT h.snapshot_id, h.catalog_id, h.parent_snapshot_id, CAST(:base AS bigint), h.digest_a, h.digest_b, CAST(:key AS varchar), CAST(:hash AS bytea), CAST(:rows AS bigint), false,
-       h.snapshot_time
+       h.snapshot_time, CAST(:attempt AS varchar)
 FROM h
 RETURNING parent_snapshot_id;
 
@@ -699,22 +699,22 @@ WITH h AS MATERIALIZED (
 m AS MATERIALIZED (
     SELECT nextval('ducklake_snapshot_id_seq') AS snapshot_id, r.*
     FROM json_to_recordset(:members) r (place bigint, base bigint, base_a bigint, base_b bigint, fears text, asked varchar, marks text, changes varchar, key varchar,
-                                        author varchar, message varchar, extra varchar, hash text, rows bigint, digest_a bigint, digest_b bigint)),
+                                        attempt varchar, pin varchar, author varchar, message varchar, extra varchar, hash text, rows bigint, digest_a bigint, digest_b bigint)),
 line AS MATERIALIZED (
     SELECT m.snapshot_id, lag(m.snapshot_id, 1, h.snapshot_id) OVER (ORDER BY m.place) AS parent_id, h.catalog_id, h.schema_version, h.at,
            (h.digest_a + m.digest_a) & 4611686018427387903 AS digest_a, (h.digest_b + m.digest_b) & 4611686018427387903 AS digest_b,
-           m.place, m.base, m.marks, m.changes, m.key, m.author, m.message, m.extra, m.hash, m.rows
+           m.place, m.base, m.marks, m.changes, m.key, m.attempt, m.author, m.message, m.extra, m.hash, m.rows
     FROM m, h),
 refused AS MATERIALIZED (
-    SELECT lake_refuse(CASE WHEN d.is_lost THEN 0 ELSE d.catalog_id END, d.base, CAST(d.fears AS jsonb), d.asked)
-    FROM (SELECT h.catalog_id, h.oldest_base, m.base, m.fears, m.asked,
+    SELECT lake_refuse(CASE WHEN d.is_lost THEN 0 ELSE d.catalog_id END, d.base, CAST(d.fears AS jsonb), d.asked, d.pin, :clock)
+    FROM (SELECT h.catalog_id, h.oldest_base, m.base, m.fears, m.asked, m.pin, m.pin IS NOT NULL AND NOT lake_pin_held(m.pin, :clock) AS is_unpinned,
                  (SELECT k.catalog_id <> h.catalog_id OR k.digest_a <> coalesce(m.base_a, k.digest_a) OR k.digest_b <> coalesce(m.base_b, k.digest_b)
                   FROM lake_commit k WHERE k.snapshot_id = m.base) IS NOT FALSE AS is_lost,
                  m.asked IS NOT NULL AND EXISTS (SELECT 1 FROM lake_commit k WHERE k.catalog_id = h.catalog_id AND k.request_key = m.asked) AS is_done,
                  (SELECT max((SELECT k.snapshot_id FROM lake_mark k WHERE k.catalog_id = h.catalog_id AND k.mark = f ORDER BY k.snapshot_id DESC LIMIT 1))
                   FROM json_array_elements_text(CAST(m.fears AS json)) f) AS feared_at
           FROM m, h OFFSET 0) d
-    WHERE d.is_lost OR d.is_done OR d.feared_at > d.base OR d.base < d.oldest_base),
+    WHERE d.is_lost OR d.is_done OR d.is_unpinned OR d.feared_at > d.base OR d.base < d.oldest_base),
 head AS (
     UPDATE lake_head u
     SET snapshot_id = l.snapshot_id, parent_snapshot_id = l.parent_id, snapshot_time = l.at, digest_a = l.digest_a, digest_b = l.digest_b
@@ -732,8 +732,8 @@ marks AS (
     INSERT INTO lake_mark (catalog_id, mark, snapshot_id)
     SELECT DISTINCT l.catalog_id, k, l.snapshot_id FROM line l, json_array_elements_text(CAST(l.marks AS json)) k),
 commits AS (
-    INSERT INTO lake_commit (snapshot_id, catalog_id, parent_snapshot_id, base_snapshot_id, digest_a, digest_b, request_key, request_hash, rows_added, is_stock, committed_at)
-    SELECT l.snapshot_id, l.catalog_id, l.parent_id, l.base, l.digest_a, l.digest_b, l.key, decode(l.hash, 'hex'), l.rows, false, l.at FROM line l),
+    INSERT INTO lake_commit (snapshot_id, catalog_id, parent_snapshot_id, base_snapshot_id, digest_a, digest_b, request_key, request_hash, rows_added, is_stock, committed_at, attempt_id)
+    SELECT l.snapshot_id, l.catalog_id, l.parent_id, l.base, l.digest_a, l.digest_b, l.key, decode(l.hash, 'hex'), l.rows, false, l.at, l.attempt FROM line l),
 files AS (
     INSERT INTO ducklake_data_file (data_file_id, table_id, begin_snapshot, end_snapshot, file_order, path, path_is_relative, file_format, record_count,
                                     file_size_bytes, footer_size, row_id_start, partition_id, encryption_key, mapping_id, partial_max, catalog_id)
@@ -771,8 +771,8 @@ INSERT INTO lake_mark (catalog_id, mark, snapshot_id)
 SELECT DISTINCT h.catalog_id, m.value, h.snapshot_id FROM lake_head h, json_each(:marks) m WHERE h.catalog_id = :catalog_id;
 
 -- statement: lake_publish_commit  only: sqlite
-INSERT INTO lake_commit (snapshot_id, catalog_id, parent_snapshot_id, base_snapshot_id, digest_a, digest_b, request_key, request_hash, rows_added, is_stock, committed_at)
-SELECT h.snapshot_id, h.catalog_id, h.parent_snapshot_id, :base, h.digest_a, h.digest_b, :key, :hash, :rows, 0, h.snapshot_time
+INSERT INTO lake_commit (snapshot_id, catalog_id, parent_snapshot_id, base_snapshot_id, digest_a, digest_b, request_key, request_hash, rows_added, is_stock, committed_at, attempt_id)
+SELECT h.snapshot_id, h.catalog_id, h.parent_snapshot_id, :base, h.digest_a, h.digest_b, :key, :hash, :rows, 0, h.snapshot_time, :attempt
 FROM lake_head h WHERE h.catalog_id = :catalog_id
 RETURNING parent_snapshot_id;
 
@@ -789,7 +789,13 @@ WHERE a.catalog_id = :catalog_id AND s.snapshot_id = :snapshot
 FOR KEY SHARE OF s;
 
 -- statement: lake_pin_add
-INSERT INTO lake_pin (pin_id, catalog_id, snapshot_id, holder, taken_at, expires_at) VALUES (:id, :catalog_id, :snapshot, :holder, :now, :expires_at);
+-- Again, after a lost answer: the same pin.
+INSERT INTO lake_pin (pin_id, catalog_id, snapshot_id, holder, taken_at, expires_at) VALUES (:id, :catalog_id, :snapshot, :holder, :now, :expires_at)
+ON CONFLICT (pin_id) DO UPDATE SET expires_at = excluded.expires_at;
+
+-- statement: lake_pin_find
+-- The pin of a commit's files, unless it has run out.
+SELECT snapshot_id FROM lake_pin WHERE pin_id = :id AND expires_at > :now;
 
 -- statement: lake_pin_renew
 UPDATE lake_pin SET expires_at = :expires_at WHERE pin_id = :id AND expires_at > :now RETURNING snapshot_id;

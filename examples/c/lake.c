@@ -68,7 +68,7 @@ static void load(const lake *l, char snapshot[ID_SIZE])
     if (json_is_true(json_object_get(done, "replayed")))
         printf("snapshot %s (was there)\n", snapshot);
     else
-        printf("snapshot %s: %lld rows\n", snapshot, http_number(done, "rows_added"));
+        printf("snapshot %s: %lld rows\n", snapshot, http_number(done, "rows"));
     json_decref(done);
 }
 

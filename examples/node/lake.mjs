@@ -26,7 +26,7 @@ async function load() {
         operation: { ...table, format: 'json', text: JSON.stringify(rows) },
         commit: { request_key: `orders-${day}`, author: 'lake.mjs', message: `orders of ${day}` },
     });
-    console.log(`snapshot ${done.snapshot_id}${done.replayed ? ' (was there)' : `: ${done.rows_added} rows`}`);
+    console.log(`snapshot ${done.snapshot_id}${done.replayed ? ' (was there)' : `: ${done.rows} rows`}`);
     return done.snapshot_id;
 }
 

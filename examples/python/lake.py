@@ -34,7 +34,7 @@ def load(lake, catalog, day):
         operation={"schema": "sales", "table": "orders", "format": "csv", "text": rows},
         commit={"request_key": f"orders-{day}", "author": "lake.py", "message": f"orders of {day}"},
     )
-    print(f"snapshot {done['snapshot_id']}" + (" (was there)" if done["replayed"] else f": {done['rows_added']} rows"))
+    print(f"snapshot {done['snapshot_id']}" + (" (was there)" if done["replayed"] else f": {done['rows']} rows"))
     return done["snapshot_id"]
 
 

@@ -31,7 +31,7 @@ load() {
         --author lake.sh --message "orders of $day" --json <"$files/orders.csv"
 }
 loaded=$(again load)
-jq -r 'if .replayed then "snapshot \(.snapshot_id) (was there)" else "snapshot \(.snapshot_id): \(.rows_added) rows" end' <<<"$loaded"
+jq -r 'if .replayed then "snapshot \(.snapshot_id) (was there)" else "snapshot \(.snapshot_id): \(.rows) rows" end' <<<"$loaded"
 
 # Delete and append as one snapshot, or not at all. 4: somebody changed these rows meanwhile; nothing was changed, and we may decide anew.
 printf 'id,day,amount\n3,%s,100\n' "$day" >"$files/correction.csv"

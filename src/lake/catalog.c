@@ -54,8 +54,9 @@ tide_status lake_catalog_there(tide_tx *tx, lake_making *m, tide_error *err)
     const tide_view key = tide_query_col_text(query);
     m->out.parent_snapshot_id = tide_query_col_i64(query);
     m->is_replay = tide_view_equal(key, tide_view_of(key_of(m)));
-    if (m->is_replay && !has_key(m))
-        m->out.was_there = false; /* an earlier attempt of ours, whose answer was lost */
+    m->is_own = strcmp(m->there.uuid, m->uuid) == 0;
+    if (m->is_own)
+        m->out.was_there = false; /* an earlier try of ours, whose answer was lost */
     return m->is_replay && has_key(m) && !m->may_exist
                ? check_request(m, tide_query_col_blob(query), err)
                : TIDE_OK;
@@ -87,6 +88,7 @@ tide_status lake_catalog_finish(tide_tx *tx, lake_making *m, const char *changes
                                    .changes = changes,
                                    .marks = marks,
                                    .key = key_of(m),
+                                   .attempt = m->uuid,
                                    .hash = m->options ? m->options->request_hash
                                                       : tide_view_bytes("", 0),
                                    .options = m->options,
@@ -99,13 +101,25 @@ tide_status lake_catalog_try(tide_lake *lake, tide_tx_fn *fn, lake_making *m, ti
 {
     tide_env *env = tide_store_env(tide_lake_store(lake));
     static const tide_backoff policy = {.base_us = 4000, .cap_us = 250000};
+    bool is_unknown = false; /* a try may have committed */
     for (int attempt = 0;; attempt++) {
-        const tide_status status = tide_store_write(tide_lake_store(lake), fn, m, err);
+        m->parent_of_first = 0;
+        tide_status status = tide_store_write(tide_lake_store(lake), fn, m, err);
+        if (status >= TIDE_OK && m->parent_of_first == TIDE_LAKE_UNANSWERED)
+            status = tide_fail(err, TIDE_E_OUTCOME_UNKNOWN, "the answer to the commit was lost");
+        is_unknown = is_unknown || status == TIDE_E_OUTCOME_UNKNOWN;
         const bool is_taken = status == TIDE_E_EXISTS && !m->out.was_there;
         const bool is_transient = status == TIDE_E_SERIALIZATION || status == TIDE_E_BUSY ||
-                                  status == TIDE_E_OUTCOME_UNKNOWN;
+                                  status == TIDE_E_OUTCOME_UNKNOWN ||
+                                  (is_unknown && status == TIDE_E_UNAVAILABLE);
         const bool is_again = is_taken || is_transient;
-        if (!is_again || attempt + 1 >= TIDE_LAKE_TRIES_MAX)
+        const bool is_over = attempt + 1 >= TIDE_LAKE_TRIES_MAX;
+        if (is_again && is_over && is_unknown)
+            return tide_fail_context(err, TIDE_E_OUTCOME_UNKNOWN,
+                                     "after %d tries, one of which may have committed; repeat with "
+                                     "the same request key '%s'",
+                                     attempt + 1, key_of(m));
+        if (!is_again || is_over)
             return is_again ? tide_fail_context(err, status, "after %d tries", attempt + 1)
                             : status;
         if (is_taken)
@@ -182,14 +196,21 @@ tide_status tide_lake_create_catalog(tide_lake *lake, const char *name, bool may
 typedef struct catalog_drop {
     const char *name;
     int64_t head;
+    int64_t tried_id; /* 0: of no earlier try, whose answer was lost */
+    bool is_unknown;
 } catalog_drop;
 
 static tide_status drop_catalog(tide_tx *tx, void *arg, tide_error *err)
 {
     catalog_drop *drop = arg;
-    tide_lake_catalog catalog;
+    tide_lake_catalog catalog = {.catalog_id = 0};
     char key[TIDE_TX_KEY_MAX + 1];
-    TIDE_TRY(tide_lake_find_catalog(tx, drop->name, &catalog, err));
+    const tide_status found = tide_lake_find_catalog(tx, drop->name, &catalog, err);
+    const bool is_another = found == TIDE_OK && catalog.catalog_id != drop->tried_id;
+    if (drop->is_unknown && (found == TIDE_E_NOT_FOUND || is_another))
+        return TIDE_OK; /* the first try has dropped it */
+    TIDE_TRY(found);
+    drop->tried_id = catalog.catalog_id;
     if (catalog.exposed_as[0])
         return tide_fail(
             err, TIDE_E_CONFLICT,
@@ -210,7 +231,11 @@ static tide_status drop_catalog(tide_tx *tx, void *arg, tide_error *err)
 tide_status tide_lake_drop_catalog(tide_lake *lake, const char *name, tide_error *err)
 {
     catalog_drop drop = {.name = name};
-    const tide_status status = tide_store_write(tide_lake_store(lake), drop_catalog, &drop, err);
+    tide_status status = tide_store_write(tide_lake_store(lake), drop_catalog, &drop, err);
+    if (status == TIDE_E_OUTCOME_UNKNOWN) {
+        drop.is_unknown = true;
+        status = tide_store_write_by_id(tide_lake_store(lake), drop_catalog, &drop, false, err);
+    }
     if (status == TIDE_E_DAMAGED) /* its head went while we waited for it */
         return tide_fail(err, TIDE_E_NOT_FOUND, "catalog '%.100s' was dropped by somebody else",
                          name);

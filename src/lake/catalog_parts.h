@@ -15,6 +15,7 @@ typedef struct lake_making {
     int64_t parent_id;
     char uuid[37];  /* its own, and its token where the caller has no key */
     bool is_replay; /* the one that is there was made by this request */
+    bool is_own;    /* and by this attempt */
     tide_lake_catalog there;
     int64_t parent_of_first;
     int64_t locked_head; /* the parent's, under its lock */

@@ -188,6 +188,11 @@ int64_t tide_lake_change_base(const tide_lake_change *change)
     return change->base;
 }
 
+tide_lake_outcome tide_lake_change_outcome(const tide_lake_change *change)
+{
+    return change->outcome;
+}
+
 const tide_lake_collision *tide_lake_change_collision(const tide_lake_change *change)
 {
     return &change->collision;

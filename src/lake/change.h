@@ -14,12 +14,16 @@
  * TIDE_LAKE_TRIES_MAX times with jitter, and the words keep the last reason.
  *
  * A request key makes it idempotent: a commit with a key that is there already answers with that snapshot (is_replay), if the request's hash is the
- * same, else TIDE_E_CONFLICT. So a lost reply (TIDE_E_OUTCOME_UNKNOWN) is repeated with the same key, never a second commit.
+ * same, else TIDE_E_CONFLICT. So a lost reply (TIDE_E_OUTCOME_UNKNOWN) is repeated with the same key, never a second commit. A change without a key gets one.
+ *
+ * Each change has an attempt id, which is stored with its commit. After a failure at or behind COMMIT the outcome is read by it, behind the head's lock: its own commit,
+ * another attempt's under the same key (a replay), or none. tide_lake_change_outcome tells which; files of a change are deleted by their writer only where it is
+ * TIDE_LAKE_REFUSED.
  *
  * The state's digest: two sums modulo 2^62 of a SHA-256 prefix over each live row's contents, without snapshots (digest.h); a commit adds what begins and
  * subtracts what ends. The history checker computes it anew (history.h).
  *
- * Survives: before COMMIT nothing; after it everything. Files that an operation brought are the caller's until commit: after a failure it removes them.
+ * Survives: before COMMIT nothing; after it everything. Files that an operation brought are the caller's until commit: it removes them after a refusal that is certain.
  * Threads: one at a time. */
 #ifndef TIDE_LAKE_CHANGE_H
 #define TIDE_LAKE_CHANGE_H
@@ -142,8 +146,10 @@ TIDE_MUST_CHECK tide_status tide_lake_compact_files(tide_lake_change *change, in
 /* ---- commit ---- */
 
 typedef struct tide_lake_commit_options {
-    const char *request_key; /* NULL: none */
-    tide_view request_hash;  /* of what was asked; compared where the key is there already */
+    const char *request_key; /* NULL: one is made */
+    const char *
+        pin_id; /* under which the change's files were written: refused where it has run out; NULL: none */
+    tide_view request_hash; /* of what was asked; compared where the key is there already */
     const char *author;
     const char *message;
     const char *extra;
@@ -154,15 +160,23 @@ typedef struct tide_lake_committed {
     int64_t parent_snapshot_id;
     int64_t rows_added;
     int tries;
-    bool is_replay; /* of a request key */
+    bool is_replay; /* of a request key: another attempt has committed under it */
+    char request_key[TIDE_LAKE_KEY_MAX + 1];
 } tide_lake_committed;
 
-/* TIDE_E_CONFLICT: refused by the matrix (err says what, which snapshot, who). TIDE_E_NOT_FOUND: the catalog was dropped meanwhile.
- * TIDE_E_EXHAUSTED-like transient failures after all tries keep their status. TIDE_E_OUTCOME_UNKNOWN: repeat with the key. A change without operations is
+/* TIDE_E_CONFLICT: refused by the matrix (err says what, which snapshot, who). TIDE_E_NOT_FOUND: the catalog was dropped meanwhile. TIDE_E_LEASE_LOST: the pin has run out.
+ * TIDE_E_EXHAUSTED-like transient failures after all tries keep their status. TIDE_E_OUTCOME_UNKNOWN: repeat with the key, which err names. A change without operations is
  * TIDE_NONE and makes no snapshot. options may be NULL. */
 TIDE_MUST_CHECK tide_status tide_lake_commit(tide_lake_change *change,
                                              const tide_lake_commit_options *options,
                                              tide_lake_committed *out, tide_error *err);
+
+typedef enum tide_lake_outcome {
+    TIDE_LAKE_REFUSED,   /* or not tried: no row names the change's files, nor will one */
+    TIDE_LAKE_COMMITTED, /* its files are the metabase's */
+    TIDE_LAKE_UNKNOWN,   /* clean-up finds them, if they are nobody's (expire.h) */
+} tide_lake_outcome;
+tide_lake_outcome tide_lake_change_outcome(const tide_lake_change *change);
 
 /* What a commit collided with. mark is one of mark.h's. */
 typedef struct tide_lake_collision {

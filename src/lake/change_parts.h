@@ -7,6 +7,7 @@
 
 #include "base/arena.h"
 #include "base/buffer.h"
+#include "base/text/uuid.h"
 #include "lake/change.h"
 #include "lake/lake_parts.h"
 #include "lake/state_row.h"
@@ -79,6 +80,8 @@ struct tide_lake_change {
     tide_status retries[TIDE_LAKE_TRIES_MAX];
     int retry_count;
     bool is_committed;
+    tide_lake_outcome outcome;
+    char attempt[TIDE_UUID_TEXT_SIZE]; /* "": not tried yet */
 };
 
 /* ---- change.c ---- */
@@ -181,11 +184,14 @@ typedef struct lake_publication {
     const char *changes;
     const char *marks; /* a JSON array */
     const char *key;
+    const char *attempt;
     tide_view hash;
     int64_t rows;
     const tide_lake_commit_options *options; /* author, message, extra; may be NULL */
-    int64_t *parent;                         /* filled: the snapshot before it */
+    int64_t *parent; /* filled: the snapshot before it; TIDE_LAKE_UNANSWERED until then */
 } lake_publication;
+/* The store has found out that a commit happened, and its answer was lost: what deferred statements would have told is not known. */
+enum { TIDE_LAKE_UNANSWERED = -1 };
 /* The snapshot itself, deferred: the last statements of a commit. */
 TIDE_MUST_CHECK tide_status lake_publish(tide_tx *tx, const lake_publication *what,
                                          tide_error *err);
@@ -196,7 +202,7 @@ typedef struct lake_try {
     tide_lake_change *change;
     lake_plan plan;
     const tide_lake_commit_options *options;
-    const char *key; /* the caller's, or a token of our own */
+    const char *key; /* the caller's, or the attempt's id */
     bool has_key;    /* the caller's */
     int runs;        /* of the closure */
     int tries;
@@ -204,8 +210,11 @@ typedef struct lake_try {
     int64_t snapshot;
     int64_t parent;
     bool is_committed; /* together with others */
-    bool is_unknown;   /* a try may have committed */
 } lake_try;
+
+/* Is the key to be looked for? Not by the first try of a key of our own. */
+bool lake_try_asks(const lake_try *c);
+const char *lake_try_pin(const lake_try *c); /* NULL: none */
 
 /* Give the files of a change their ids; their digests are added. */
 TIDE_MUST_CHECK tide_status lake_number_files(lake_try *c, const int64_t *ids,

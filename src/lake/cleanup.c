@@ -241,11 +241,20 @@ static tide_status mark_spared(tide_tx *tx, void *arg, tide_error *err)
     return mark_named(arg, tx, err);
 }
 
+/* A commit holds the pin of its files: one that was in time has ended when its pin can be deleted, and its rows are seen behind that. */
+static tide_status forget_pins(tide_tx *tx, void *arg, tide_error *err)
+{
+    (void)arg;
+    return tide_tx_exec(tx, TIDE_LAKE_SQL_EXPIRE_PINS, NULL, err, tide_bind_now("now"));
+}
+
 static tide_status judge_page(cleaning *c, tide_error *err)
 {
     if (c->count == 0)
         return TIDE_OK;
     TIDE_TRY(write_endings(c, err));
+    if (!c->is_dry_run)
+        TIDE_TRY(tide_store_write_by_id(tide_lake_store(c->lake), forget_pins, NULL, false, err));
     TIDE_TRY(tide_store_read(tide_lake_store(c->lake), mark_spared, c, err));
     for (int64_t i = 0; i < c->count && c->left > 0; i++) {
         if (c->page[i].is_spared)

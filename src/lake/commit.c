@@ -2,9 +2,11 @@
  *
  *     it dies or fails                          then
  *     before COMMIT                             nothing happened; files that the caller brought are his to remove
- *     during it, the answer is lost             tried again under the commit's token: the head's lock is free only when the first has ended, so
- *                                               either its token is there, and that is the answer, or it never was
- *     the server stays away                     TIDE_E_OUTCOME_UNKNOWN; repeating with the same request key finds out */
+ *     during it, the answer is lost             tried again under its key: the head's lock is free only when the first has ended, so either the key is there, with
+ *                                               the id of this attempt (committed) or of another (a replay), or it never was
+ *     the server stays away                     TIDE_E_OUTCOME_UNKNOWN; repeating with the same request key finds out
+ *
+ * Once a try may have committed, only an answer that was read behind the head's lock ends the doubt: any other failure leaves it. */
 #include "lake/change_parts.h"
 
 #include <inttypes.h>
@@ -65,8 +67,10 @@ static tide_status number_files(tide_tx *tx, lake_try *c, tide_lake_digest *dige
 }
 
 typedef struct refusal {
-    bool is_gone;   /* the catalog */
-    bool is_replay; /* the key is there */
+    bool is_gone; /* the catalog */
+    bool has_key; /* the key is there */
+    bool is_own;  /* under this attempt's id */
+    bool is_unpinned;
     int64_t snapshot;
     int64_t parent;
     int64_t rows;
@@ -86,13 +90,37 @@ static tide_status look_for_key(tide_tx *tx, const lake_try *c, refusal *out, ti
         tide_bind_i64("catalog_id", c->change->catalog.catalog_id), tide_bind_text("key", c->key));
     if (status != TIDE_OK)
         return status;
-    out->is_replay = true;
+    out->has_key = true;
     out->snapshot = tide_query_col_i64(query);
     out->parent = tide_query_col_i64(query);
     out->is_same = tide_view_equal(tide_query_col_blob(query),
                                    c->options ? c->options->request_hash : tide_view_bytes("", 0));
     out->rows = tide_query_col_i64(query);
+    out->is_own = tide_view_equal(tide_query_col_text(query), tide_view_of(c->change->attempt));
     return TIDE_OK;
+}
+
+bool lake_try_asks(const lake_try *c)
+{
+    return c->has_key || c->runs > 1 || c->change->outcome == TIDE_LAKE_UNKNOWN;
+}
+
+const char *lake_try_pin(const lake_try *c)
+{
+    return c->options ? c->options->pin_id : NULL;
+}
+
+/* SQLite: the writer is alone, and clean-up writes before it looks. */
+static tide_status look_for_pin(tide_tx *tx, const lake_try *c, refusal *out, tide_error *err)
+{
+    if (!lake_try_pin(c))
+        return TIDE_OK;
+    TIDE_CLEANUP(tide_query_endp) tide_query *query = NULL;
+    const tide_status status =
+        tide_tx_one(&query, tx, TIDE_LAKE_SQL_LAKE_PIN_FIND, err,
+                    tide_bind_text("id", lake_try_pin(c)), tide_bind_now("now"));
+    out->is_unpinned = status == TIDE_NONE;
+    return status < TIDE_OK ? status : TIDE_OK;
 }
 
 static tide_status look_for_mark(tide_tx *tx, const lake_try *c, refusal *out, tide_error *err)
@@ -118,6 +146,9 @@ static tide_status look_for_mark(tide_tx *tx, const lake_try *c, refusal *out, t
 static tide_status look_for_refusal(tide_tx *tx, const lake_try *c, refusal *out, tide_error *err)
 {
     memset(out, 0, sizeof *out);
+    TIDE_TRY(look_for_key(tx, c, out, err));
+    if (out->has_key)
+        return TIDE_OK;
     TIDE_CLEANUP(tide_query_endp) tide_query *query = NULL;
     const tide_status status =
         tide_tx_one(&query, tx, TIDE_LAKE_SQL_LAKE_HEAD_GET, err,
@@ -128,8 +159,8 @@ static tide_status look_for_refusal(tide_tx *tx, const lake_try *c, refusal *out
         return TIDE_OK;
     (void)tide_query_col_i64(query);
     out->known_from = tide_query_col_i64(query);
-    TIDE_TRY(look_for_key(tx, c, out, err));
-    if (out->is_replay)
+    TIDE_TRY(look_for_pin(tx, c, out, err));
+    if (out->is_unpinned)
         return TIDE_OK;
     out->is_too_old = c->change->base < out->known_from;
     return out->is_too_old ? TIDE_OK : look_for_mark(tx, c, out, err);
@@ -137,7 +168,7 @@ static tide_status look_for_refusal(tide_tx *tx, const lake_try *c, refusal *out
 
 static bool is_refused(const refusal *r)
 {
-    return r->is_gone || r->is_replay || r->is_too_old || r->is_conflict;
+    return r->is_gone || r->has_key || r->is_unpinned || r->is_too_old || r->is_conflict;
 }
 
 /* The head is locked, or the writer is alone: a plain look. */
@@ -158,7 +189,8 @@ static tide_status check_deferred(tide_tx *tx, const lake_try *c, tide_error *er
                          tide_bind_i64("catalog_id", c->change->catalog.catalog_id),
                          tide_bind_i64("base", c->change->base),
                          tide_bind_view("fears", tide_buffer_view(&c->plan.fears)),
-                         tide_bind_text("key", c->has_key || c->runs > 1 ? c->key : NULL));
+                         tide_bind_text("key", lake_try_asks(c) ? c->key : NULL),
+                         tide_bind_text("pin", lake_try_pin(c)), tide_bind_clock("clock"));
 }
 
 static tide_status write_commit(tide_tx *tx, void *arg, tide_error *err)
@@ -167,14 +199,16 @@ static tide_status write_commit(tide_tx *tx, void *arg, tide_error *err)
     const int64_t catalog_id = c->change->catalog.catalog_id;
     tide_lake_digest digest = c->plan.digest;
     c->runs++;
+    c->parent = TIDE_LAKE_UNANSWERED;
     TIDE_TRY(number_files(tx, c, &digest, err));
     TIDE_TRY(tide_lake_next_snapshot(tx, catalog_id, c->plan.schema_step, digest.sums, &c->snapshot,
                                      err));
     if (c->plan.has_drops)
         TIDE_TRY(tide_tx_take_counters(tx, err));
-    if (c->plan.has_drops || tide_store_engine(c->change->store) == TIDE_ENGINE_SQLITE)
+    const bool is_sqlite = tide_store_engine(c->change->store) == TIDE_ENGINE_SQLITE;
+    if (c->plan.has_drops || is_sqlite)
         TIDE_TRY(check_plainly(tx, c, err));
-    else
+    if (!is_sqlite)
         TIDE_TRY(check_deferred(tx, c, err));
     if (c->plan.has_drops)
         TIDE_TRY(lake_write_drops(tx, c->change, err));
@@ -185,6 +219,7 @@ static tide_status write_commit(tide_tx *tx, void *arg, tide_error *err)
                                    .changes = tide_buffer_text(&c->plan.tokens),
                                    .marks = tide_buffer_text(&c->plan.leaves),
                                    .key = c->key,
+                                   .attempt = c->change->attempt,
                                    .hash = c->options ? c->options->request_hash
                                                       : tide_view_bytes("", 0),
                                    .rows = c->plan.rows_added,
@@ -220,30 +255,53 @@ static tide_status explain(tide_tx *tx, void *arg, tide_error *err)
     return look_for_refusal(tx, e->c, &e->r, err);
 }
 
-/* A refused commit: its answer, if it is a replay; otherwise what stood in its way. Without a reason of ours the failure stays as it is. */
+static void fill_answer(const lake_try *c, tide_lake_committed *out)
+{
+    *out = (tide_lake_committed){.snapshot_id = c->snapshot,
+                                 .parent_snapshot_id = c->parent,
+                                 .rows_added = c->plan.rows_added,
+                                 .tries = c->tries};
+    (void)snprintf(out->request_key, sizeof out->request_key, "%s", c->key);
+}
+
+/* A refused commit: its answer, if it is there; otherwise what stood in its way. Without a reason of ours the failure stays as it is. Where the reason cannot be read, a doubt stays. */
 static tide_status answer_refusal(lake_try *c, tide_status status, tide_lake_committed *out,
                                   tide_error *err)
 {
     explanation e = {.c = c};
     tide_error failure;
-    TIDE_TRY(tide_store_read(c->change->store, explain, &e, &failure) < TIDE_OK ? status : TIDE_OK);
+    if (tide_store_read(c->change->store, explain, &e, &failure) < TIDE_OK) {
+        if (c->change->outcome != TIDE_LAKE_UNKNOWN)
+            return status;
+        *err = failure;
+        return TIDE_E_OUTCOME_UNKNOWN;
+    }
+    if (e.r.has_key && e.r.is_own)
+        c->change->outcome = TIDE_LAKE_COMMITTED;
+    else if (status != TIDE_E_DAMAGED || e.r.has_key || e.r.is_gone) /* refused behind the lock */
+        c->change->outcome = TIDE_LAKE_REFUSED;
+    if (e.r.has_key && (e.r.is_own || e.r.is_same)) {
+        c->snapshot = e.r.snapshot;
+        c->parent = e.r.parent;
+        fill_answer(c, out);
+        out->rows_added = e.r.rows;
+        out->is_replay = !e.r.is_own;
+        return TIDE_OK;
+    }
     if (e.r.is_gone)
         return tide_fail(err, TIDE_E_NOT_FOUND,
                          "catalog %s was dropped meanwhile: nothing was committed",
                          c->change->catalog.name);
-    if (e.r.is_replay && !e.r.is_same)
+    if (e.r.has_key)
         return tide_fail(err, TIDE_E_CONFLICT,
                          "request key '%.100s' was used for another request (snapshot %" PRId64
                          " of catalog %s): use a new key for a new request",
                          c->key, e.r.snapshot, c->change->catalog.name);
-    if (e.r.is_replay) {
-        *out = (tide_lake_committed){.snapshot_id = e.r.snapshot,
-                                     .parent_snapshot_id = e.r.parent,
-                                     .rows_added = e.r.rows,
-                                     .tries = c->tries,
-                                     .is_replay = c->has_key};
-        return TIDE_OK;
-    }
+    if (e.r.is_unpinned)
+        return tide_fail(err, TIDE_E_LEASE_LOST,
+                         "the pin of snapshot %" PRId64 " of catalog %s ran out before the commit: "
+                         "files of this change may have been cleaned up; begin it again",
+                         c->change->base, c->change->catalog.name);
     if (e.r.is_too_old)
         return tide_fail(err, TIDE_E_CONFLICT,
                          "this change is based on snapshot %" PRId64 " of catalog %s, and what was "
@@ -286,51 +344,58 @@ static bool may_be_refused(tide_status status)
     return status == TIDE_E_CONFLICT || status == TIDE_E_EXISTS || status == TIDE_E_DAMAGED;
 }
 
-static tide_status give_up(const lake_try *c, tide_status status, bool is_unknown, tide_error *err)
+static tide_status give_up(const lake_try *c, tide_status status, tide_error *err)
 {
-    if (is_unknown)
+    if (c->change->outcome == TIDE_LAKE_UNKNOWN)
         return tide_fail_context(err, TIDE_E_OUTCOME_UNKNOWN,
-                                 c->has_key ? "after %d tries, one of which may have committed; "
-                                              "repeat with the same request key"
-                                            : "after %d tries, one of which may have committed; "
-                                              "look at the snapshots before you repeat it",
-                                 c->tries);
+                                 "after %d tries, one of which may have committed; repeat with the "
+                                 "same request key '%s'",
+                                 c->tries, c->key);
     return tide_fail_context(err, status, "after %d tries", c->tries);
+}
+
+/* One try, and what is known after it. */
+static tide_status try_once(lake_try *c, tide_error *err)
+{
+    const tide_status status = tide_store_write(c->change->store, write_commit, c, err);
+    const bool is_answered = status >= TIDE_OK && c->parent != TIDE_LAKE_UNANSWERED;
+    if (is_answered) {
+        tide_lake_keep_ids(c->change->lake, &c->left);
+        c->change->outcome = TIDE_LAKE_COMMITTED;
+        return TIDE_OK;
+    }
+    if (status < TIDE_OK && status != TIDE_E_OUTCOME_UNKNOWN)
+        return status; /* of this try nothing is left; of an earlier one, perhaps */
+    c->change->outcome = TIDE_LAKE_UNKNOWN;
+    return status < TIDE_OK
+               ? status
+               : tide_fail(err, TIDE_E_OUTCOME_UNKNOWN, "the answer to the commit was lost");
 }
 
 static tide_status try_again(lake_try *c, tide_lake_committed *out, tide_error *err)
 {
     tide_env *env = tide_store_env(c->change->store);
     const int64_t until_us = env->mono_us(env) + RETRY_BUDGET_US;
-    bool is_unknown = c->is_unknown;
     tide_error failure;
     for (int attempt = c->tries;; attempt++) {
         c->tries = attempt + 1;
-        tide_status status = tide_store_write(c->change->store, write_commit, c, &failure);
+        tide_status status = try_once(c, &failure);
         if (status >= TIDE_OK) {
-            tide_lake_keep_ids(c->change->lake, &c->left);
-            *out = (tide_lake_committed){.snapshot_id = c->snapshot,
-                                         .parent_snapshot_id = c->parent,
-                                         .rows_added = c->plan.rows_added,
-                                         .tries = c->tries};
+            fill_answer(c, out);
             return TIDE_OK;
         }
-        is_unknown = is_unknown || status == TIDE_E_OUTCOME_UNKNOWN;
         const bool is_healable = is_reissued(status, &failure);
         if (!is_healable && may_be_refused(status))
             status = answer_refusal(c, status, out, &failure);
         if (status >= TIDE_OK)
             return TIDE_OK;
         const bool is_over = attempt + 1 >= TIDE_LAKE_TRIES_MAX || env->mono_us(env) >= until_us;
-        if (!is_healable && !is_transient(status)) {
+        const bool is_final = !is_healable && !is_transient(status);
+        if (is_over || is_final) {
             if (err)
                 *err = failure;
-            return status;
-        }
-        if (is_over) {
-            if (err)
-                *err = failure;
-            return give_up(c, status, is_unknown, err);
+            return is_final && c->change->outcome != TIDE_LAKE_UNKNOWN ? status
+                                                                       : give_up(c, status, err);
         }
         if (c->change->retry_count < TIDE_LAKE_TRIES_MAX)
             c->change->retries[c->change->retry_count++] = status;
@@ -362,26 +427,26 @@ tide_status tide_lake_commit(tide_lake_change *change, const tide_lake_commit_op
     TIDE_TRY(lake_check_open(change, err));
     TIDE_TRY(lake_check_options(options, err));
     lake_try c = {.change = change, .options = options};
-    char token[TIDE_UUID_TEXT_SIZE];
-    tide_uuid uuid;
-    tide_uuid_v7(tide_store_env(change->store), &uuid);
-    tide_uuid_format(&uuid, token);
+    if (!change->attempt[0]) {
+        tide_uuid uuid;
+        tide_uuid_v7(tide_store_env(change->store), &uuid);
+        tide_uuid_format(&uuid, change->attempt);
+    }
     c.has_key = options && options->request_key;
-    c.key = c.has_key ? options->request_key : token;
+    c.key = c.has_key ? options->request_key : change->attempt;
     tide_status status = lake_plan_make(change, &c.plan, err);
     /* Ours come together, so that stock clients have a while between them. */
     tide_env *env = tide_store_env(change->store);
     if (status == TIDE_OK && change->catalog.exposed_as[0])
         env->sleep_us(env, tide_lake_turn_us(env->wall_us(env)));
     if (status == TIDE_OK && lake_commit_together(&c)) {
-        *out = (tide_lake_committed){.snapshot_id = c.snapshot,
-                                     .parent_snapshot_id = c.parent,
-                                     .rows_added = c.plan.rows_added,
-                                     .tries = 1};
+        fill_answer(&c, out);
     } else if (status >= TIDE_OK) {
         const tide_status checked = lake_check_base(change, err);
         if (checked < TIDE_OK)
-            status = checked;
+            status = change->outcome == TIDE_LAKE_UNKNOWN && checked != TIDE_E_CONFLICT
+                         ? give_up(&c, checked, err)
+                         : checked;
         else if (status == TIDE_OK)
             status = try_again(&c, out, err);
     }

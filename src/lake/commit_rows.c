@@ -196,6 +196,7 @@ static void bind_words(tide_query *query, const lake_publication *what)
 static void bind_commit(tide_query *query, const lake_publication *what)
 {
     tide_query_bind_text(query, "key", what->key);
+    tide_query_bind_text(query, "attempt", what->attempt);
     if (what->hash.len > 0)
         tide_query_bind_blob(query, "hash", what->hash);
     tide_query_bind_i64(query, "rows", what->rows);
@@ -210,6 +211,7 @@ static void tell_parent(tide_query *query, void *arg)
 
 tide_status lake_publish(tide_tx *tx, const lake_publication *what, tide_error *err)
 {
+    *what->parent = TIDE_LAKE_UNANSWERED;
     TIDE_CLEANUP(tide_query_endp) tide_query *query = NULL;
     if (tide_store_engine(tide_tx_store(tx)) == TIDE_ENGINE_POSTGRES) {
         TIDE_TRY(tide_query_start(&query, tx, TIDE_LAKE_SQL_LAKE_PUBLISH, err,

@@ -111,7 +111,10 @@ static void put_member(tide_json *json, const lake_try *c, int place, const tide
     put_text(json, "marks", tide_buffer_text(&c->plan.leaves));
     put_text(json, "changes", tide_buffer_text(&c->plan.tokens));
     put_text(json, "key", c->key);
-    if (c->has_key || c->runs > 1)
+    put_text(json, "attempt", c->change->attempt);
+    if (lake_try_pin(c))
+        put_text(json, "pin", lake_try_pin(c));
+    if (lake_try_asks(c))
         put_text(json, "asked", c->key);
     if (options) {
         put_text(json, "author", options->author);
@@ -176,6 +179,7 @@ static tide_status write_together(tide_tx *tx, void *arg, tide_error *err)
     const tide_lake_change *changes[TIDE_COMBINER_BATCH_MAX];
     for (int i = 0; i < g->count; i++) {
         g->members[i]->runs++;
+        g->members[i]->parent = TIDE_LAKE_UNANSWERED;
         changes[i] = g->members[i]->change;
     }
     TIDE_TRY(number_members(tx, g, digests, err));
@@ -203,9 +207,11 @@ static void commit_members(tide_combiner_turn *turn, void **whats, int count)
     if (status >= TIDE_OK)
         tide_lake_keep_ids(members[0]->change->lake, &g.left);
     for (int i = 0; i < count; i++) {
-        members[i]->tries = 1;
-        members[i]->is_committed = status >= TIDE_OK;
-        members[i]->is_unknown = status == TIDE_E_OUTCOME_UNKNOWN;
+        lake_try *c = members[i];
+        c->tries = 1;
+        c->is_committed = status >= TIDE_OK && c->parent != TIDE_LAKE_UNANSWERED;
+        if (status >= TIDE_OK || status == TIDE_E_OUTCOME_UNKNOWN)
+            c->change->outcome = c->is_committed ? TIDE_LAKE_COMMITTED : TIDE_LAKE_UNKNOWN;
     }
 }
 

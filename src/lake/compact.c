@@ -47,7 +47,6 @@ typedef struct step {
     int *which;
     tide_lake_files group; /* borrows from files */
     tide_lake_written written;
-    bool is_committed;
 } step;
 
 /* ---- lease and pin ---- */
@@ -68,7 +67,8 @@ static tide_status release(tide_tx *tx, void *arg, tide_error *err)
 static void step_done(step *s)
 {
     tide_error ignored;
-    if (s->written.count > 0 && !s->is_committed)
+    /* Files of a commit that may be there are not ours to remove; if it is not, cleanup finds them. */
+    if (s->written.count > 0 && tide_lake_change_outcome(s->change) == TIDE_LAKE_REFUSED)
         tide_lake_written_discard(s->data, &s->table.table, &s->written);
     if (s->has_pin)
         TIDE_IGNORE(tide_lake_pin_release(s->lake, &s->pin, &ignored));
@@ -87,7 +87,8 @@ static void step_done(step *s)
 static tide_status take_lease(step *s, tide_error *err)
 {
     (void)snprintf(s->lease_name, sizeof s->lease_name, "lake/compact/%" PRId64, s->table.table.id);
-    const tide_status status = tide_store_write(tide_lake_store(s->lake), claim, s, err);
+    const tide_status status =
+        tide_store_write_by_id(tide_lake_store(s->lake), claim, s, false, err);
     if (status == TIDE_E_CONFLICT)
         return TIDE_NONE;
     TIDE_TRY(status);
@@ -173,13 +174,12 @@ static tide_status commit_group(step *s, tide_lake_compacted *out, tide_error *e
     TIDE_TRY(tide_lake_rewrite(s->data, &s->table, &s->group, &s->written, err));
     TIDE_TRY(tide_lake_compact_files(s->change, s->table.table.id, s->group.all, s->group.count,
                                      s->written.files, s->written.count, err));
-    const tide_lake_commit_options options = {.author = s->options.holder,
+    const tide_lake_commit_options options = {.pin_id = s->pin.id,
+                                              .author = s->options.holder,
                                               .message = "small files became larger ones"};
     tide_lake_committed committed;
     const tide_status status = tide_lake_commit(s->change, &options, &committed, err);
-    /* Files of a commit that may be there are not ours to remove; if it is not, cleanup finds them. */
-    s->is_committed = status >= TIDE_OK || status == TIDE_E_OUTCOME_UNKNOWN;
-    if (status == TIDE_E_CONFLICT || status == TIDE_E_NOT_FOUND) {
+    if (status == TIDE_E_CONFLICT || status == TIDE_E_NOT_FOUND || status == TIDE_E_LEASE_LOST) {
         out->conflicts++;
         return TIDE_NONE;
     }

@@ -14,7 +14,8 @@
  * for pins and forks behind the lock. So one of the two comes first: the snapshot stays, or the other is told that it is not there.
  *
  * Who writes data files holds a pin from before the first until they are committed or removed: orphans are older than every live pin. A file's age
- * is told by the clock of the machine that wrote it, a pin's by the store's: the grace must be longer than they can differ.
+ * is told by the clock of the machine that wrote it, a pin's by the store's: the grace must be longer than they can differ. A commit checks its pin and holds it; clean-up deletes
+ * pins that have run out before it looks for rows: a writer that was in time has its rows there, one that was not is refused.
  *
  * Files are removed by the metabase alone that the data directory belongs to (owner.h): not by a copy, nor by another one.
  *

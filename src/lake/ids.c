@@ -94,7 +94,8 @@ tide_status tide_lake_spend_ids(tide_lake *lake, tide_lake_counter counter, int6
 {
     assert(counters[counter].given);
     spending s = {.counter = counter, .table_id = table_id, .count = count, .ids = ids};
-    TIDE_TRY(tide_store_write(lake->store, spend, &s, err));
+    /* Again, after a lost answer: the first ids are a gap. */
+    TIDE_TRY(tide_store_write_by_id(lake->store, spend, &s, false, err));
     if (!s.is_behind)
         return TIDE_OK;
     TIDE_TRY(tide_lake_heal_behind(lake, err));

@@ -70,7 +70,7 @@ tide_status tide_lake_pin_take(tide_lake *lake, int64_t catalog_id, int64_t snap
     tide_uuid_v4(tide_store_env(store), &uuid);
     tide_uuid_format(&uuid, pin.id);
     pin_request request = {.pin = &pin, .holder = holder, .lease_us = lease_us};
-    TIDE_TRY(tide_store_write(store, take_pin, &request, err));
+    TIDE_TRY(tide_store_write_by_id(store, take_pin, &request, false, err));
     *out = pin;
     return TIDE_OK;
 }
@@ -100,7 +100,7 @@ tide_status tide_lake_pin_renew(tide_lake *lake, tide_lake_pin *pin, int64_t lea
     TIDE_TRY(check_lease(lease_us, err));
     tide_lake_pin renewed = *pin;
     pin_request request = {.pin = &renewed, .lease_us = lease_us};
-    TIDE_TRY(tide_store_write(tide_lake_store(lake), renew_pin, &request, err));
+    TIDE_TRY(tide_store_write_by_id(tide_lake_store(lake), renew_pin, &request, false, err));
     *pin = renewed;
     return TIDE_OK;
 }

@@ -1,5 +1,6 @@
 /* replay.c - what became of a request that may have been made before. */
 #include <inttypes.h>
+#include <stdio.h>
 
 #include "base/cleanup.h"
 #include "lake/change_parts.h"
@@ -24,6 +25,7 @@ static tide_status find_request(tide_tx *tx, void *arg, tide_error *err)
     if (status != TIDE_OK)
         return status;
     r->out = (tide_lake_committed){.tries = 1, .is_replay = true};
+    (void)snprintf(r->out.request_key, sizeof r->out.request_key, "%s", r->options->request_key);
     r->out.snapshot_id = tide_query_col_i64(query);
     r->out.parent_snapshot_id = tide_query_col_i64(query);
     const bool is_same = tide_view_equal(tide_query_col_blob(query), r->options->request_hash);

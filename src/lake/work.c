@@ -6,7 +6,7 @@
 #include "base/cleanup.h"
 #include "lake/change_parts.h"
 
-/* Renewed before the commit. Who dies leaves it behind for so long. */
+/* Checked by the commit. Who dies leaves it behind for so long. */
 #define PIN_US INT64_C(3600000000)
 
 /* Files that one operation wrote. */
@@ -176,12 +176,8 @@ tide_status tide_lake_work_commit(tide_lake_work *work, tide_error *err)
 {
     if (work->is_answered)
         return TIDE_OK;
-    if (work->has_pin)
-        TIDE_TRY(tide_lake_pin_renew(work->lake, &work->pin, PIN_US, err));
+    work->commit.pin_id = work->has_pin ? work->pin.id : NULL;
     const tide_status status = tide_lake_commit(work->change, &work->commit, &work->result, err);
-    /* Files of a commit that may be there are not ours to remove; if it is not, cleanup finds them. */
-    work->is_committed =
-        (status == TIDE_OK && !work->result.is_replay) || status == TIDE_E_OUTCOME_UNKNOWN;
     TIDE_TRY(status);
     work->is_unchanged = status == TIDE_NONE;
     if (work->is_unchanged)
@@ -195,7 +191,8 @@ void tide_lake_work_done(tide_lake_work *work)
     while (work->batches) {
         tide_lake_batch *batch = work->batches;
         work->batches = batch->next;
-        if (work->data && !work->is_committed)
+        /* Files of a commit that may be there are not ours to remove; if it is not, cleanup finds them. */
+        if (work->data && tide_lake_change_outcome(work->change) == TIDE_LAKE_REFUSED)
             tide_lake_written_discard(work->data, &batch->table.table, &batch->written);
         tide_lake_written_done(&batch->written);
         tide_lake_files_done(&batch->files);

@@ -1,10 +1,10 @@
-/* work.h - a change of one catalog with the files that it brings: written under a pin, named by one commit, removed where it is refused.
+/* work.h - a change of one catalog with the files that it brings: written under a pin, named by one commit, removed where it is certainly refused.
  *
  *     begin ---- operations of change.h on work->change; rows appended and deleted here ---- commit: one snapshot ---- done
  *       \______ is_answered: done earlier under its request key, work->result is the answer; operations and commit are left out
  *
- * A pin of the base is taken before the first file is written, and kept until the end: cleanup leaves alone what is younger than a pin (expire.h). DuckDB is asked for when
- * the first operation needs it.
+ * A pin of the base is taken before the first file is written, and kept until the end: cleanup leaves alone what is younger than a pin (expire.h). The commit itself checks that the
+ * pin is still held, so a writer that slept past it cannot commit files that may be gone. DuckDB is asked for when the first operation needs it.
  *
  * Survives: a crash before the commit leaves files that nobody names (`lake cleanup --orphans`) and a pin that runs out; nothing that was acknowledged.
  * Threads: one at a time. */
@@ -35,7 +35,6 @@ typedef struct tide_lake_work {
     tide_lake_committed result;
     bool is_answered;  /* under its request key, earlier: there is nothing to do */
     bool is_unchanged; /* nothing was to be done: result.snapshot_id is the base */
-    bool is_committed; /* the files are the metabase's */
     int64_t deleted;   /* rows */
     int64_t files;     /* that were written */
     int64_t bytes;     /* of them */

@@ -14,6 +14,7 @@
 static int lose_answers;        /* of the next writes, which happen */
 static int fail_before;         /* writes that do not begin */
 static bool is_away_afterwards; /* no write begins after a lost answer */
+static bool is_denied;          /* those that do not begin fail for good */
 static atomic_int writes;       /* that began */
 
 tide_status __real_tide_store_write(tide_store *store, tide_tx_fn *fn, void *arg, tide_error *err);
@@ -23,6 +24,8 @@ tide_status __wrap_tide_store_write(tide_store *store, tide_tx_fn *fn, void *arg
 {
     if (fail_before > 0) {
         fail_before--;
+        if (is_denied)
+            return tide_fail(err, TIDE_E_DENIED, "the right to write was taken away");
         return tide_fail(err, TIDE_E_BUSY, "another program has been writing for too long");
     }
     (void)atomic_fetch_add(&writes, 1);
@@ -52,6 +55,7 @@ static lake_case open_work(void **state)
 {
     lose_answers = 0;
     fail_before = 0;
+    is_denied = false;
     lake_case l = lake_case_open(state);
     lake_catalog(&l, "work");
     lake_table(&l, "work", "main", "t");
@@ -156,6 +160,80 @@ static void an_outcome_that_stays_unknown_is_found_out_by_its_key(void **state)
     assert_true(done.is_replay);
     assert_int_equal(done.snapshot_id, lake_head(&l, "work"));
     assert_int_equal(lake_rows(&l, "work", "", "main", "t"), 2);
+    lake_case_done(&l);
+}
+
+/* Whoever takes its own commit for a replay deletes the files of it. */
+static void a_lost_answer_under_a_key_is_this_attempts_own_commit(void **state)
+{
+    lake_case l = open_work(state);
+    const tide_lake_commit_options options = {.request_key = "k",
+                                              .request_hash = tide_view_of("h")};
+    tide_lake_committed done;
+    tide_lake_change *change = lake_begin(&l, "work");
+    lake_op_insert(&l, change, "main", "t", 2);
+    lose_answers = 1;
+    assert_ok_err(tide_lake_commit(change, &options, &done, &l.err), &l.err);
+    assert_false(done.is_replay);
+    assert_string_equal(done.request_key, "k");
+    assert_int_equal(tide_lake_change_outcome(change), TIDE_LAKE_COMMITTED);
+    assert_int_equal(done.snapshot_id, lake_head(&l, "work"));
+    tide_lake_drop_change(change);
+    change = lake_begin(&l, "work");
+    lake_op_insert(&l, change, "main", "t", 2);
+    assert_ok_err(tide_lake_commit(change, &options, &done, &l.err), &l.err);
+    assert_true(done.is_replay);
+    assert_int_equal(tide_lake_change_outcome(change), TIDE_LAKE_REFUSED);
+    tide_lake_drop_change(change);
+    lake_case_done(&l);
+}
+
+static void a_failure_behind_a_lost_answer_does_not_end_the_doubt(void **state)
+{
+    lake_case l = open_work(state);
+    tide_lake_committed done;
+    tide_lake_change *change = lake_begin(&l, "work");
+    lake_op_insert(&l, change, "main", "t", 2);
+    lose_answers = 1;
+    is_away_afterwards = true;
+    is_denied = true;
+    assert_status(TIDE_E_OUTCOME_UNKNOWN, tide_lake_commit(change, NULL, &done, &l.err));
+    assert_int_equal(tide_lake_change_outcome(change), TIDE_LAKE_UNKNOWN);
+    assert_contains(l.err.text, "the same request key '");
+    fail_before = 0;
+    assert_ok_err(tide_lake_commit(change, NULL, &done, &l.err), &l.err); /* it finds out later */
+    assert_false(done.is_replay);
+    assert_int_equal(tide_lake_change_outcome(change), TIDE_LAKE_COMMITTED);
+    tide_lake_drop_change(change);
+    assert_int_equal(lake_rows(&l, "work", "", "main", "t"), 2);
+    lake_case_done(&l);
+}
+
+/* Files that were written under a pin may be gone when it has run out. */
+static void a_commit_behind_the_end_of_its_pin_is_refused(void **state)
+{
+    lake_case l = open_work(state);
+    tide_lake_committed done;
+    tide_lake_pin pin;
+    for (int round = 0; round < 4; round++) {
+        tide_lake_change *change = lake_begin(&l, "work");
+        lake_op_insert(&l, change, "main", "t", 2);
+        if (round >= 2) /* not a plain append, which may go together with others */
+            assert_ok_err(tide_lake_create_schema(change, round == 2 ? "a" : "b", &l.err), &l.err);
+        const bool is_late = round % 2 == 1;
+        assert_ok_err(tide_lake_pin_take(l.lake, tide_lake_change_catalog(change)->catalog_id,
+                                         tide_lake_change_base(change), "a test", 10 * SECOND_US,
+                                         &pin, &l.err),
+                      &l.err);
+        virtual_env_advance(&l.t->clock, (is_late ? 11 : 9) * SECOND_US);
+        const tide_lake_commit_options options = {.pin_id = pin.id};
+        assert_status_err(is_late ? TIDE_E_LEASE_LOST : TIDE_OK,
+                          tide_lake_commit(change, &options, &done, &l.err), &l.err);
+        assert_int_equal(tide_lake_change_outcome(change),
+                         is_late ? TIDE_LAKE_REFUSED : TIDE_LAKE_COMMITTED);
+        tide_lake_drop_change(change);
+    }
+    assert_int_equal(lake_rows(&l, "work", "", "main", "t"), 4);
     lake_case_done(&l);
 }
 
@@ -483,6 +561,9 @@ TEST_FILE()
         STORE_CASE(a_lost_answer_is_not_a_second_commit),
         STORE_CASE(tries_end_and_the_last_reason_is_told),
         STORE_CASE(an_outcome_that_stays_unknown_is_found_out_by_its_key),
+        STORE_CASE(a_lost_answer_under_a_key_is_this_attempts_own_commit),
+        STORE_CASE(a_failure_behind_a_lost_answer_does_not_end_the_doubt),
+        STORE_CASE(a_commit_behind_the_end_of_its_pin_is_refused),
         STORE_CASE(what_is_transient_is_tried_again),
         STORE_CASE_POSTGRES(a_base_that_was_lost_is_refused),
         STORE_CASE(a_real_conflict_is_told_at_once),

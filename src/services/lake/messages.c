@@ -57,7 +57,7 @@ void tide_lake_message_committed(LAKE(Committed) * out, const tide_lake_work *wo
     *out = (LAKE(Committed))LAKE_INIT(COMMITTED);
     out->snapshot_id = work->result.snapshot_id;
     out->parent_snapshot_id = work->result.parent_snapshot_id;
-    out->rows_added = work->result.rows_added;
+    out->rows = work->result.rows_added;
     if (!work->result.is_replay) { /* how many rows an earlier request deleted is not kept */
         out->_rows_deleted_case = TIDEMARK__LAKE__V1__COMMITTED___ROWS_DELETED_ROWS_DELETED;
         out->rows_deleted = work->deleted;
@@ -65,6 +65,7 @@ void tide_lake_message_committed(LAKE(Committed) * out, const tide_lake_work *wo
     out->replayed = work->result.is_replay;
     out->unchanged = work->is_unchanged;
     out->tries = work->result.tries;
+    out->request_key = tide_rpc_borrow(work->result.request_key);
 }
 
 void tide_lake_message_compacted(LAKE(CompactResponse) * out, const tide_lake_compacted *done)

@@ -102,7 +102,7 @@ static void a_catalog_is_made_filled_and_read(void **state)
     assert_done(cli_run(t, "lake", "table", "create", "other.s.t", "a BIGINT, b VARCHAR", NULL));
     const cli_result added = cli_run(t, "lake", "table", "append", "other.s.t", "rows.csv",
                                      "--json", "--author", "ann", "-m", "first rows", NULL);
-    assert_int_equal(3, number_of(added, "rows_added"));
+    assert_int_equal(3, number_of(added, "rows"));
     assert_true(number_of(added, "snapshot_id") > second);
     assert_int_equal(6, query_n(t, "SELECT sum(a) AS n FROM other.s.t", NULL));
     const cli_result listed = cli_run(t, "lake", "snapshots", "other", "--json", NULL);
@@ -174,7 +174,7 @@ static void several_operations_are_one_snapshot_or_none(void **state)
         count_lines(cli_run(t, "lake", "snapshots", "books", "--json", NULL).out);
     const cli_result done =
         cli_run(t, "lake", "commit", "books", "--file", "good.jsonl", "--json", NULL);
-    assert_int_equal(6, number_of(done, "rows_added"));
+    assert_int_equal(6, number_of(done, "rows"));
     assert_int_equal(1, number_of(done, "rows_deleted"));
     assert_int_equal(5, query_n(t, "SELECT count(*) AS n FROM books.main.t", NULL));
     assert_int_equal(6, query_n(t, "SELECT sum(a) AS n FROM books.s.v", NULL));
@@ -227,7 +227,7 @@ static void rows_that_do_not_fit_leave_nothing(void **state)
     assert_int_equal(0, count_files(t));
     const cli_result nothing =
         cli_run(t, "lake", "table", "append", "books.main.t", "none.csv", "--json", NULL);
-    assert_int_equal(0, number_of(nothing, "rows_added"));
+    assert_int_equal(0, number_of(nothing, "rows"));
     const cli_result deleted =
         cli_run(t, "lake", "table", "delete", "books.main.t", "--where", "a = 7", "--json", NULL);
     assert_int_equal(0, number_of(deleted, "rows_deleted"));

@@ -122,7 +122,7 @@ def every_method(lake):
     assert schema.snapshot_id > made.snapshot_id and schema.parent_snapshot_id == made.snapshot_id
     lake.CreateTable(catalog="books", operation=dict(schema="s", table="t", columns="a BIGINT, b VARCHAR"))
     first = lake.Append(catalog="books", operation=dict(schema="s", table="t", text="a,b\n1,x\n2,y\n3,z\n"))
-    assert first.rows_added == 3
+    assert first.rows == 3
     lake.Append(catalog="books", operation=dict(schema="s", table="t", format="json", rows=b'{"a": 4, "b": "w"}\n'))
     gone = lake.Delete(catalog="books", operation=dict(schema="s", table="t", where="a <= 2"))
     assert gone.rows_deleted == 2
@@ -217,7 +217,7 @@ def several_operations(lake):
         ],
         commit=dict(message="all at once"),
     )
-    assert done.rows_added == 2 and rows_of(lake.Query(sql="SELECT sum(a) FROM many.s.v")) == [[3]]
+    assert done.rows == 2 and rows_of(lake.Query(sql="SELECT sum(a) FROM many.s.v")) == [[3]]
     assert len(lake.ListSnapshots(catalog="many").snapshots) == 2
     # One that fails takes the others with it, and says which it was.
     refused(
@@ -273,7 +273,7 @@ def keys(lake):
     make(lake, "k")
     first = append(lake, "k", "a,b\n1,x\n", request_key="one")
     again = append(lake, "k", "a,b\n1,x\n", request_key="one")
-    assert again.snapshot_id == first.snapshot_id and again.replayed and again.rows_added == 1
+    assert again.snapshot_id == first.snapshot_id and again.replayed and again.rows == 1
     refused(CODE.ABORTED, lambda: append(lake, "k", "a,b\n2,x\n", request_key="one"), "another request")
     # A stream of the same rows is the same request; what would be refused the second time is answered.
     streamed = stream(lake, "k", [b"a,b\n", b"1,x\n"], request_key="one")
@@ -303,7 +303,7 @@ def streams(lake):
     lines = b"".join(b"%d,row\n" % i for i in range(200000))
     pieces = [b"a,b\n"] + [lines[at : at + 100000] for at in range(0, len(lines), 100000)]
     done = stream(lake, "big", pieces)
-    assert done.rows_added == 200000 and count(lake, "big") == 200000
+    assert done.rows == 200000 and count(lake, "big") == 200000
     refused(CODE.INVALID_ARGUMENT, lambda: stream(lake, "big", [b"a,nope\n1,2\n"]), "nope")
     refused(CODE.INVALID_ARGUMENT, lambda: stream(lake, "big", []), "what was sent is empty")
     refused(CODE.NOT_FOUND, lambda: stream(lake, "nobody", [b"a,b\n"]))
@@ -495,7 +495,7 @@ def over_http(lake):
     assert post(lake, "CreateCatalog", b'{"name":"h"}')["snapshot_id"]
     post(lake, "CreateTable", b'{"catalog":"h","operation":{"schema":"main","table":"t","columns":"a BIGINT"}}')
     done = post(lake, "Append", b'{"catalog":"h","operation":{"schema":"main","table":"t","rows":"YQoxCg=="}}')
-    assert done["rows_added"] == 1, done
+    assert done["rows"] == 1, done
     answer = post(lake, "Query", b'{"sql":"SELECT a FROM h.main.t"}')
     assert answer["rows"] == [[1]], answer
     try:
@@ -516,7 +516,7 @@ def found(lake):
     before = lake.ListSnapshots(catalog="d").snapshots
     assert len(before) == 3, before
     again = append(lake, "d", "a,b\n1,x\n", request_key="once")
-    assert again.replayed and again.snapshot_id == before[-1].snapshot_id and again.rows_added == 1
+    assert again.replayed and again.snapshot_id == before[-1].snapshot_id and again.rows == 1
     assert count(lake, "d") == 1 and lake.Verify().sound
 
 
