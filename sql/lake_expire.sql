@@ -306,6 +306,9 @@ DELETE FROM ducklake_table_stats WHERE catalog_id = :catalog;
 -- statement: expire_over_column_stats
 DELETE FROM ducklake_table_column_stats WHERE catalog_id = :catalog;
 
+-- statement: expire_over_unbounded
+DELETE FROM lake_unbounded WHERE catalog_id = :catalog;
+
 -- statement: expire_over_versions
 DELETE FROM ducklake_schema_versions WHERE catalog_id = :catalog;
 

@@ -118,12 +118,20 @@ WHERE a.catalog_id = :catalog_id AND EXISTS (SELECT 1 FROM lake_table v WHERE v.
                   WHERE b.catalog_id = :catalog_id AND b.depth < a.depth AND o.table_id = r.table_id) ORDER BY r.table_id;
 
 -- statement: lake_export_table_column_stats
+-- Only what is known: without a row every client scans.
 -- A fork's own; else its nearest ancestor's, which hold for it too.
 SELECT r.table_id, r.column_id, r.contains_null, r.contains_nan, r.min_value, r.max_value, r.extra_stats
 FROM lake_ancestor a JOIN ducklake_table_column_stats r ON r.catalog_id = a.ancestor_id
 WHERE a.catalog_id = :catalog_id AND EXISTS (SELECT 1 FROM lake_table v WHERE v.viewer_id = :catalog_id AND v.table_id = r.table_id)
   AND NOT EXISTS (SELECT 1 FROM lake_ancestor b JOIN ducklake_table_column_stats o ON o.catalog_id = b.ancestor_id
-                  WHERE b.catalog_id = :catalog_id AND b.depth < a.depth AND o.table_id = r.table_id AND o.column_id = r.column_id) ORDER BY r.table_id, r.column_id;
+                  WHERE b.catalog_id = :catalog_id AND b.depth < a.depth AND o.table_id = r.table_id AND o.column_id = r.column_id)
+  AND NOT EXISTS (SELECT 1 FROM lake_ancestor b JOIN lake_unbounded u ON u.catalog_id = b.ancestor_id
+                  WHERE b.catalog_id = :catalog_id AND b.depth <= a.depth AND u.table_id = r.table_id AND u.column_id = r.column_id)
+  AND r.min_value IS NOT NULL AND r.max_value IS NOT NULL AND r.contains_nan IS NOT TRUE
+  AND NOT (r.contains_nan IS NULL AND EXISTS (SELECT 1 FROM ducklake_column k WHERE k.table_id = r.table_id AND k.column_id = r.column_id AND k.column_type LIKE 'float%'))
+  AND NOT EXISTS (SELECT 1 FROM lake_data_file f WHERE f.viewer_id = :catalog_id AND f.table_id = r.table_id
+                    AND NOT EXISTS (SELECT 1 FROM ducklake_file_column_stats x WHERE x.data_file_id = f.data_file_id AND x.column_id = r.column_id))
+ORDER BY r.table_id, r.column_id;
 
 -- statement: lake_export_partition_info
 SELECT r.partition_id, r.table_id, r.begin_snapshot, r.end_snapshot FROM lake_partition_info r WHERE r.viewer_id = :catalog_id ORDER BY r.partition_id;

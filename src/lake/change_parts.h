@@ -167,6 +167,9 @@ TIDE_MUST_CHECK tide_status lake_begin_stats_of(tide_tx *tx, const tide_lake_cha
 TIDE_MUST_CHECK tide_status lake_write_partitions_of(tide_tx *tx,
                                                      const tide_lake_change *const *changes,
                                                      int count, tide_error *err);
+/* Deferred, behind the rows of their files: bounds of the columns of their tables (PostgreSQL; stock clients read them there). */
+TIDE_MUST_CHECK tide_status lake_settle_bounds(tide_tx *tx, const tide_lake_change *const *changes,
+                                               int count, tide_error *err);
 /* Under the lock: everything that dropped tables and views take along. */
 TIDE_MUST_CHECK tide_status lake_write_drops(tide_tx *tx, const tide_lake_change *change,
                                              tide_error *err);

@@ -225,7 +225,9 @@ static tide_status write_commit(tide_tx *tx, void *arg, tide_error *err)
                                    .rows = c->plan.rows_added,
                                    .options = c->options,
                                    .parent = &c->parent};
-    return lake_publish(tx, &what, err);
+    TIDE_TRY(lake_publish(tx, &what, err));
+    const tide_lake_change *change = c->change;
+    return lake_settle_bounds(tx, &change, 1, err);
 }
 
 /* ---- refusals in words ---- */

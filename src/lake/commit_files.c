@@ -1,6 +1,8 @@
 /* commit_files.c - a commit's files: many rows of a kind travel as one JSON array. Deferred, as in commit_rows.c. */
 #include "lake/change_parts.h"
 
+#include <inttypes.h>
+
 #include "base/cleanup.h"
 #include "base/text/json.h"
 #include "store/statement.h"
@@ -240,6 +242,27 @@ tide_status lake_group_rows_write(lake_group_rows *rows, const tide_lake_change 
             return tide_fail(err, status, "too many files in one group");
     }
     return TIDE_OK;
+}
+
+tide_status lake_settle_bounds(tide_tx *tx, const tide_lake_change *const *changes, int count,
+                               tide_error *err)
+{
+    TIDE_CLEANUP(tide_buffer_done) tide_buffer ids = tide_buffer_of(ROWS_BYTES_MAX);
+    tide_status status = tide_buffer_append_byte(&ids, '{');
+    for (int i = 0; i < count; i++)
+        for (const lake_file *file = changes[i]->files; file; file = file->next)
+            if (file->table->is_there && !file->is_delete && status >= TIDE_OK)
+                status = tide_buffer_printf(&ids, "%s%" PRId64, ids.len > 1 ? "," : "", file->id);
+    const bool is_empty = ids.len <= 1;
+    if (status >= TIDE_OK)
+        status = tide_buffer_append_byte(&ids, '}');
+    if (status < TIDE_OK)
+        return tide_fail(err, status, "too many files in one change: commit some first");
+    if (is_empty || tide_store_engine(tide_tx_store(tx)) != TIDE_ENGINE_POSTGRES)
+        return TIDE_OK;
+    return tide_tx_defer(tx, TIDE_LAKE_SQL_LAKE_SETTLE_BOUNDS, err,
+                         tide_bind_i64("catalog_id", changes[0]->catalog.catalog_id),
+                         tide_bind_text("files", tide_buffer_text(&ids)));
 }
 
 tide_status lake_begin_stats_of(tide_tx *tx, const tide_lake_change *const *changes, int count,

@@ -186,7 +186,8 @@ static tide_status write_together(tide_tx *tx, void *arg, tide_error *err)
     TIDE_TRY(tide_lake_hold_head(tx, g->catalog_id, &g->head, err));
     TIDE_TRY(lake_begin_stats_of(tx, changes, g->count, err));
     TIDE_TRY(publish_members(tx, g, digests, changes, err));
-    return lake_write_partitions_of(tx, changes, g->count, err);
+    TIDE_TRY(lake_write_partitions_of(tx, changes, g->count, err));
+    return lake_settle_bounds(tx, changes, g->count, err);
 }
 
 /* ---- the group ---- */
