@@ -107,3 +107,17 @@ SELECT clock_timestamp(), CASE WHEN CAST(:with_id AS boolean) THEN pg_current_xa
        set_config('jit', 'off', true),
        set_config('synchronous_commit', coalesce(:commit, CASE current_setting('synchronous_commit')
                                                           WHEN 'remote_apply' THEN 'remote_apply' ELSE 'on' END), true);
+
+-- statement: lost_numbers_add  only: sqlite
+INSERT INTO lost_numbers (sequence, epoch, first_number, last_number)
+VALUES (:sequence, :epoch, :first, :last);
+
+-- statement: lost_numbers_next  only: sqlite
+-- The first that has no receipt yet, of sequences that belong to streams.
+SELECT l.sequence, l.epoch, l.first_number, l.last_number, s.name
+FROM lost_numbers l JOIN feed_streams s ON s.sequence = l.sequence
+WHERE NOT l.is_receipted ORDER BY l.sequence, l.epoch, l.first_number LIMIT 1;
+
+-- statement: lost_numbers_receipted  only: sqlite
+UPDATE lost_numbers SET is_receipted = 1
+WHERE sequence = :sequence AND epoch = :epoch AND first_number = :first;

@@ -9,9 +9,10 @@
  *   1. inside    The file's inode and birth time are kept in the file itself. A copy or a restored backup has
  *                others. On PostgreSQL: cluster, timeline, database and table. Every transaction proves on
  *                the server that it runs in the epoch and on the timeline that its process knows.
- *   2. beside    A *identity marker* in a directory of this host repeats a mark that rises as the store is written.
- *                Marker ahead of the file: the file was put back to an earlier state, and the epoch rises.
- *                Marker behind by one: a crash between the two writes. Missing, or further behind: no evidence.
+ *   2. beside    An *identity marker* in a directory of this host repeats what each commit raised: sequences,
+ *                or a mark. It moves after the sync and before the answer. Marker ahead of the file: the file
+ *                was put back to an earlier state ("restored"), or its write-ahead log lost its end
+ *                ("lost_tail"), and the epoch rises. Missing, or behind: no evidence.
  *                On PostgreSQL it repeats the newest epoch that was seen. Known epochs never shrink: a server
  *                that lacks it (a primary that returned, an older copy) is refused with TIDE_E_MISMATCH.
  *   3. outside   A reader presents a point (session, epoch, number, digest) that this history does not have.
@@ -44,7 +45,7 @@ typedef struct tide_epoch {
     int64_t epoch;
     char epoch_id[TIDE_SESSION_ID_SIZE];
     int64_t started_at_us;
-    char reason[16]; /* created, restored, copied, failover, diverged, operator */
+    char reason[16]; /* created, restored, copied, failover, diverged, operator, lost_tail */
     char evidence[320];
 } tide_epoch;
 

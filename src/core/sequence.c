@@ -8,6 +8,7 @@
 #include "base/buffer.h"
 #include "base/cleanup.h"
 #include "base/interface/caller.h"
+#include "store/engine.h"
 #include "store/statement.h"
 #include "tidemark_sql.h"
 
@@ -33,7 +34,9 @@ tide_status tide_sequence_declare(tide_tx *tx, const char *name, int64_t count,
     TIDE_CLEANUP(tide_query_endp) tide_query *query = NULL;
     TIDE_TRY(tide_query_start(&query, tx, TIDE_SQL_SEQUENCE_TAKE, err, tide_bind_text("name", name),
                               tide_bind_i64("count", count), tide_bind_clock("clock")));
-    return tide_tx_declare_counter(tx, key, &query, &range->first, err);
+    TIDE_TRY(tide_tx_declare_counter(tx, key, &query, &range->first, err));
+    tide_tx_raises_declared(tx, count);
+    return TIDE_OK;
 }
 
 typedef struct next_request {
@@ -77,7 +80,9 @@ static tide_status raise_sequence(tide_tx *tx, void *arg, tide_error *err)
     TIDE_TRY(tide_query_start(&query, tx, TIDE_SQL_SEQUENCE_RAISE, err,
                               tide_bind_text("name", request->name),
                               tide_bind_i64("last", request->last), tide_bind_clock("clock")));
-    return tide_tx_declare_counter(tx, key, &query, &request->now_last, err);
+    TIDE_TRY(tide_tx_declare_counter(tx, key, &query, &request->now_last, err));
+    tide_tx_raises_declared(tx, 1);
+    return TIDE_OK;
 }
 
 tide_status tide_sequence_raise(tide_store *store, const char *name, int64_t last,

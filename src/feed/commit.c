@@ -19,6 +19,7 @@
 #include "base/cleanup.h"
 #include "feed/portion.h"
 #include "feed/walk.h"
+#include "store/engine.h"
 #include "store/statement.h"
 #include "tidemark_sql.h"
 
@@ -178,9 +179,11 @@ tide_status tide_feed_epoch_add(tide_tx *tx, const tide_stream_state *state, int
 tide_status tide_feed_sequence_raise(tide_tx *tx, const tide_stream_state *state, int64_t last_seq,
                                      int64_t at_us, tide_error *err)
 {
-    return tide_tx_exec(tx, TIDE_SQL_FEED_SEQUENCE_RAISE, NULL, err,
-                        tide_bind_text("name", state->sequence), tide_bind_i64("last", last_seq),
-                        tide_bind_time("at", at_us));
+    TIDE_TRY(tide_tx_exec(tx, TIDE_SQL_FEED_SEQUENCE_RAISE, NULL, err,
+                          tide_bind_text("name", state->sequence), tide_bind_i64("last", last_seq),
+                          tide_bind_time("at", at_us)));
+    tide_tx_raised(tx, state->sequence, last_seq);
+    return TIDE_OK;
 }
 
 tide_status tide_feed_walk_add(tide_tx *tx, const tide_batch_head *head, tide_view body,

@@ -4,6 +4,8 @@
 #include <stdio.h>
 #include <string.h>
 
+#include <tidemark/lease.h>
+
 #include "base/buffer.h"
 #include "base/cleanup.h"
 #include "store/statement.h"
@@ -156,4 +158,67 @@ tide_status tide_loss_note(tide_feed *feed, tide_tx *tx, const tide_stream_state
     if (receipts.count == 0 || state->type->kind == TIDE_STREAM_LOSS_RECEIPTS)
         return TIDE_OK;
     return append_receipts(feed, tx, &receipts, now_us, err);
+}
+
+/* ---- the end of a damaged log ---- */
+
+typedef struct lost_tail {
+    char sequence[TIDE_TX_KEY_MAX + 1];
+    char stream[TIDE_FEED_NAME_MAX + 1];
+    int64_t epoch;
+    tide_loss loss;
+} lost_tail;
+
+static tide_status find_tail(tide_tx *tx, lost_tail *out, tide_error *err)
+{
+    TIDE_CLEANUP(tide_query_endp) tide_query *query = NULL;
+    const tide_status status =
+        tide_tx_one(&query, tx, TIDE_SQL_LOST_NUMBERS_NEXT, err, TIDE_NO_BIND);
+    if (status != TIDE_OK)
+        return status;
+    *out = (lost_tail){.loss = {.reason = "lost",
+                                .detail = "acknowledged, and lost with the end of "
+                                          "the write-ahead log"}};
+    tide_view_copy(out->sequence, sizeof out->sequence, tide_query_col_text(query));
+    out->epoch = tide_query_col_i64(query);
+    out->loss.first_seq = tide_query_col_i64(query);
+    out->loss.last_seq = tide_query_col_i64(query);
+    tide_view_copy(out->stream, sizeof out->stream, tide_query_col_text(query));
+    return TIDE_OK;
+}
+
+static tide_status has_tail(tide_tx *tx, void *arg, tide_error *err)
+{
+    return find_tail(tx, arg, err);
+}
+
+/* The numbers exist again in the epoch that follows: they get a receipt, and no row of feed_losses. */
+static tide_status receipt_tails(tide_tx *tx, void *arg, tide_error *err)
+{
+    tide_feed *feed = arg;
+    lost_tail tail;
+    int64_t now_us = 0;
+    TIDE_CLEANUP(tide_record_batch_done) tide_record_batch receipts;
+    tide_record_batch_init(&receipts, tide_stream_type_of(TIDE_STREAM_LOSS_RECEIPTS), 0);
+    TIDE_TRY(tide_lease_now(tx, &now_us, err));
+    TIDE_EACH(find_tail(tx, &tail, err)) {
+        tide_stream_state state;
+        TIDE_TRY(tide_stream_find(&state, tx, tail.stream, err));
+        add_receipt(&receipts, &state, &tail.loss, tail.epoch, now_us);
+        const tide_status added = tide_record_end(&receipts);
+        if (added < TIDE_OK)
+            return tide_fail(err, added, "no room for a receipt");
+        TIDE_TRY(tide_tx_exec(tx, TIDE_SQL_LOST_NUMBERS_RECEIPTED, NULL, err,
+                              tide_bind_text("sequence", tail.sequence),
+                              tide_bind_i64("epoch", tail.epoch),
+                              tide_bind_i64("first", tail.loss.first_seq)));
+    }
+    return receipts.count == 0 ? TIDE_OK : append_receipts(feed, tx, &receipts, now_us, err);
+}
+
+tide_status tide_loss_receipt_tails(tide_feed *feed, tide_error *err)
+{
+    lost_tail ignored;
+    const tide_status status = tide_store_read(feed->store, has_tail, &ignored, err);
+    return status == TIDE_OK ? tide_store_write(feed->store, receipt_tails, feed, err) : status;
 }

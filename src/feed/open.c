@@ -96,9 +96,7 @@ static tide_status raise_one(raising *r, tide_tx *tx, const char *name, tide_err
     r->behind++;
     if (!r->is_writing)
         return TIDE_OK;
-    return tide_tx_exec(tx, TIDE_SQL_FEED_SEQUENCE_RAISE, NULL, err,
-                        tide_bind_text("name", state.sequence), tide_bind_i64("last", highest),
-                        tide_bind_time("at", arrived_us));
+    return tide_feed_sequence_raise(tx, &state, highest, arrived_us, err);
 }
 
 static tide_status raise_all(tide_tx *tx, void *arg, tide_error *err)
@@ -149,8 +147,10 @@ tide_status tide_feed_open(tide_feed **out, tide_store *store, const tide_feed_o
     TIDE_TRY(raise_counters(feed, err));
     if (feed->options.reserve_bytes > 0)
         tide_reserve_open(&feed->reserve, store, feed->options.reserve_bytes);
-    if (store->options.mode != TIDE_STORE_AS_IS)
+    if (store->options.mode != TIDE_STORE_AS_IS) {
+        TIDE_TRY(tide_loss_receipt_tails(feed, err));
         (void)tide_reader_open_all(feed);
+    }
     *out = TIDE_TAKE(feed);
     return TIDE_OK;
 }

@@ -161,6 +161,8 @@ TIDE_MUST_CHECK tide_status tide_loss_next(tide_tx *tx, int64_t stream_id, int64
 
 /* Note losses of a stream, with one receipt each, in this write transaction. Numbers that a loss already covers are left out, so
  * that noting one twice changes nothing. Losses of the stream of receipts get no receipt. */
+/* Receipts for numbers that an epoch lost with the end of the log. TIDE_NONE: there are none. */
+TIDE_MUST_CHECK tide_status tide_loss_receipt_tails(tide_feed *feed, tide_error *err);
 TIDE_MUST_CHECK tide_status tide_loss_note(tide_feed *feed, tide_tx *tx,
                                            const tide_stream_state *state, const tide_loss *losses,
                                            int count, int64_t now_us, tide_error *err);

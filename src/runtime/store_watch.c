@@ -1,5 +1,7 @@
 #include "runtime/store_watch.h"
 
+#include <string.h>
+
 #include <tidemark/identity.h>
 
 enum { QUIET_US = 1000000 };
@@ -20,6 +22,48 @@ static void report_epoch(void *arg, const tide_identity *before, const tide_iden
                    TIDE_F("epoch_id", now->epoch_id), TIDE_FI("before", before->epoch),
                    TIDE_F("before_id", before->epoch_id), TIDE_F_END);
     count_epoch(watch, now->epoch, 1);
+}
+
+static tide_status note_last(void *arg, const tide_epoch *epoch, tide_error *err)
+{
+    (void)err;
+    *(tide_epoch *)arg = *epoch;
+    return TIDE_OK;
+}
+
+/* An epoch that began while the store was opened, before anybody could be told. */
+static void report_opening(tide_store_watch *watch)
+{
+    tide_error ignored;
+    tide_epoch last = {.epoch = 0};
+    if (tide_store_epoch_changes(watch->store) == 0 ||
+        tide_identity_history(watch->store, note_last, &last, &ignored) < TIDE_OK)
+        return;
+    const bool is_loss = strcmp(last.reason, "lost_tail") == 0;
+    tide_log_write(watch->log, is_loss ? TIDE_LOG_ERROR : TIDE_LOG_WARN,
+                   is_loss ? "acknowledged commits are lost; a new epoch began"
+                           : "store epoch changed",
+                   TIDE_F("store", tide_store_name(watch->store)), TIDE_FI("epoch", last.epoch),
+                   TIDE_F("epoch_id", last.epoch_id), TIDE_F("reason", last.reason),
+                   TIDE_F("evidence", last.evidence), TIDE_F_END);
+}
+
+static tide_status count_lost_tail(void *arg, const tide_epoch *epoch, tide_error *err)
+{
+    (void)err;
+    *(int64_t *)arg += strcmp(epoch->reason, "lost_tail") == 0;
+    return TIDE_OK;
+}
+
+/* Of the whole history: another process may have been the first to open the file. */
+static void count_lost_tails(tide_store_watch *watch)
+{
+    tide_error ignored;
+    int64_t count = 0;
+    if (tide_identity_history(watch->store, count_lost_tail, &count, &ignored) >= TIDE_OK)
+        tide_series_set(tide_metrics_series(watch->metrics, TIDE_METRIC_STORE_LOST_TAILS,
+                                            tide_store_name(watch->store)),
+                        count);
 }
 
 static void report_failure(void *arg, tide_status status, const char *text)
@@ -57,6 +101,8 @@ void tide_store_watch_init(tide_store_watch *watch, tide_store *store, tide_log 
     (void)pthread_mutex_init(&watch->lock, NULL);
     tide_store_identity(store, &identity);
     count_epoch(watch, identity.epoch, tide_store_epoch_changes(store));
+    report_opening(watch);
+    count_lost_tails(watch);
     tide_store_on_epoch(store, report_epoch, watch);
     tide_store_on_failure(store, report_failure, watch);
 }

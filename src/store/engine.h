@@ -55,9 +55,17 @@ typedef struct tide_query_pool {
 
 typedef struct tide_take {
     char key[TIDE_TX_KEY_MAX + 1];
+    int64_t numbers; /* of a sequence: how many begin at *value; 0: not a row of `sequences` */
     tide_query *query;
     int64_t *value;
 } tide_take;
+
+/* A sequence that this transaction raises, for the identity marker. */
+enum { TIDE_TX_RAISED_MAX = 8 };
+typedef struct tide_raised {
+    char name[TIDE_TX_KEY_MAX + 1];
+    int64_t last;
+} tide_raised;
 
 struct tide_tx {
     tide_store *store;
@@ -71,7 +79,9 @@ struct tide_tx {
     tide_error doom_error;
     int take_count;
     tide_take takes[TIDE_TX_TAKE_MAX];
-    tide_topics topics;         /* to be told once it is durable */
+    tide_topics topics; /* to be told once it is durable */
+    int raised_count;
+    tide_raised raised[TIDE_TX_RAISED_MAX];
     tide_query *open;           /* begun and not ended */
     tide_query *deferred_first; /* in order */
     tide_query *deferred_last;
@@ -99,6 +109,8 @@ typedef struct tide_host {
     char timeline
         [TIDE_HOST_TIMELINE_SIZE]; /* PostgreSQL: as in the names of WAL files; "": not known */
     uint64_t wal; /* PostgreSQL: a position in the WAL that was reached; 0: not known */
+    char
+        log_damage[160]; /* SQLite: what was wrong with the log before it was opened; "": nothing */
 } tide_host;
 
 typedef struct tide_engine_ops {
@@ -115,6 +127,9 @@ typedef struct tide_engine_ops {
     tide_status (*now)(tide_tx *tx, tide_error *err);    /* fills tx->now_us */
     tide_status (*settle)(tide_tx *tx, tide_error *err); /* takes are sorted already */
     tide_status (*script)(tide_tx *tx, const char *text, tide_error *err);
+    /* A damaged log was set aside before opening: keep it for the epoch that its loss began, or, with
+     * epoch 0, remove it. NULL: there are no such logs. */
+    void (*keep_log)(tide_store *store, int64_t epoch);
     tide_status (*host)(tide_tx *tx, tide_host *out, tide_error *err);
     tide_status (*describe)(tide_store *store, tide_store_describe_fn *fn, void *arg,
                             tide_error *err);
@@ -158,11 +173,12 @@ struct tide_store {
 
     pthread_mutex_t identity_lock;
     tide_identity identity;
-    tide_identity known;           /* the newest epoch that was seen; known epochs never shrink */
-    tide_host host;                /* what the identity was checked against */
-    char *marker_path;             /* NULL: no identity marker is kept */
-    int64_t epoch_changes;         /* noticed since the store was opened */
-    tide_store_epoch_fn *on_epoch; /* NULL: none */
+    tide_identity known; /* the newest epoch that was seen; known epochs never shrink */
+    tide_host host;      /* what the identity was checked against */
+    struct tide_identity_marker *marker; /* SQLite; NULL: no identity marker is kept */
+    char *epoch_path;                    /* PostgreSQL: the newest epoch seen; NULL: not kept */
+    int64_t epoch_changes;               /* noticed since the store was opened */
+    tide_store_epoch_fn *on_epoch;       /* NULL: none */
     void *on_epoch_arg;
     tide_store_failure_fn *on_failure; /* NULL: none */
     void *on_failure_arg;
@@ -181,6 +197,11 @@ void tide_tx_done(tide_tx *tx); /* ends every query that is still open or deferr
 /* Remember a statement's failure; returns status. */
 tide_status tide_tx_doom(tide_tx *tx, tide_status status, const tide_error *err);
 tide_status tide_tx_check_doom(const tide_tx *tx, tide_error *err);
+/* This transaction raises a row of `sequences`: the identity marker remembers its last number. Those
+ * above TIDE_TX_RAISED_MAX are left out. */
+/* ... declared right before, under the key "sequence/NAME": so many numbers from *value on. */
+void tide_tx_raises_declared(tide_tx *tx, int64_t numbers);
+void tide_tx_raised(tide_tx *tx, const char *sequence, int64_t last);
 /* Run takes and deferred statements one by one: what an engine without pipelines does. */
 tide_status tide_tx_take_counters_plainly(tide_tx *tx, tide_error *err);
 tide_status tide_tx_complete_plainly(tide_tx *tx, tide_error *err);

@@ -170,15 +170,24 @@ static tide_status next_epoch(tide_tx *tx, record *stored, int64_t above, const 
 
 /* ---- checking ---- */
 
+/* Numbers of a sequence that were issued, and that the file does not know any more. */
+typedef struct lost_numbers {
+    const char *sequence;
+    int64_t first;
+    int64_t last;
+} lost_numbers;
+
 typedef struct check {
     record stored;
     tide_host host;
-    int64_t marker_mark;   /* -1: no identity marker */
-    int64_t marker_epoch;  /* 0: not known */
+    tide_marker_state marker;
+    int lost_count;
+    lost_numbers lost[TIDE_IDENTITY_MARKER_COUNTERS];
     tide_identity known;   /* the newest epoch that was ever seen of this session; epoch 0: none */
     uint64_t known_wal;    /* PostgreSQL: a position that was durable in that epoch; 0: not known */
     bool is_known_missing; /* ... and this history lacks it */
     bool is_cut;
+    bool is_tail_lost; /* ... because the log lost its end */
 } check;
 
 /* The parts of a PostgreSQL host: cluster/timeline/database.table. "-" is not known, and equals all. */
@@ -214,6 +223,29 @@ static const char *name_reason(tide_engine engine, const char *stored, const cha
                                                                             : "restored";
 }
 
+/* A commit that is known here and not in the file: either the file was put back, or the log lost its
+ * end, which needs one that was left behind. */
+static bool find_loss(const check *c, const char **reason, char evidence[EVIDENCE_SIZE])
+{
+    const bool is_tail = c->marker.is_logged || c->host.log_damage[0];
+    if (c->lost_count > 0)
+        (void)snprintf(evidence, EVIDENCE_SIZE,
+                       "%s: %" PRId64 " was issued, %" PRId64 " is the last in the file%s%s",
+                       c->lost[0].sequence, c->lost[0].last, c->lost[0].first - 1,
+                       c->host.log_damage[0] ? "; " : "", c->host.log_damage);
+    else if (c->marker.mark > c->stored.mark)
+        (void)snprintf(evidence, EVIDENCE_SIZE,
+                       "mark %" PRId64 " in the file, %" PRId64 " in its identity marker%s%s",
+                       c->stored.mark, c->marker.mark, c->host.log_damage[0] ? "; " : "",
+                       c->host.log_damage);
+    else if (c->host.log_damage[0])
+        (void)snprintf(evidence, EVIDENCE_SIZE, "%s", c->host.log_damage);
+    else
+        return false;
+    *reason = is_tail ? "lost_tail" : "restored";
+    return true;
+}
+
 static void find_cut(const check *c, tide_engine engine, const char **reason,
                      char evidence[EVIDENCE_SIZE])
 {
@@ -224,11 +256,8 @@ static void find_cut(const check *c, tide_engine engine, const char **reason,
     if (!is_same) {
         *reason = name_reason(engine, c->stored.host, c->host.text);
         (void)snprintf(evidence, EVIDENCE_SIZE, "host was %s, is %s", c->stored.host, c->host.text);
-    } else if (c->marker_mark > c->stored.mark) {
-        *reason = "restored";
-        (void)snprintf(evidence, EVIDENCE_SIZE,
-                       "mark %" PRId64 " in the file, %" PRId64 " in its identity marker",
-                       c->stored.mark, c->marker_mark);
+    } else if (find_loss(c, reason, evidence)) {
+        return;
     } else if (c->known_wal > c->host.wal && c->host.wal > 0 &&
                strcmp(c->stored.identity.epoch_id, c->known.epoch_id) == 0) {
         *reason = "restored";
@@ -272,6 +301,23 @@ static tide_status check_session(tide_store *store, const check *c, tide_error *
                      store->name, c->stored.identity.session_id, before);
 }
 
+static tide_status find_lost(tide_tx *tx, check *c, tide_error *err)
+{
+    c->lost_count = 0;
+    for (int i = 0; i < c->marker.counter_count; i++) {
+        const tide_marker_counter *counter = &c->marker.counters[i];
+        TIDE_CLEANUP(tide_query_endp) tide_query *query = NULL;
+        const tide_status status = tide_tx_one(&query, tx, TIDE_SQL_SEQUENCE_SHOW, err,
+                                               tide_bind_text("name", counter->name));
+        TIDE_TRY(status);
+        const int64_t last = status == TIDE_OK ? tide_query_col_i64(query) : 0;
+        if (last < counter->last)
+            c->lost[c->lost_count++] =
+                (lost_numbers){.sequence = counter->name, .first = last + 1, .last = counter->last};
+    }
+    return TIDE_OK;
+}
+
 static tide_status look(tide_tx *tx, void *arg, tide_error *err)
 {
     check *c = arg;
@@ -289,6 +335,7 @@ static tide_status look(tide_tx *tx, void *arg, tide_error *err)
         TIDE_TRY(check_session(tx->store, c, err));
         TIDE_TRY(check_known(tx, c, err));
     }
+    TIDE_TRY(find_lost(tx, c, err));
     const char *reason = NULL;
     char evidence[EVIDENCE_SIZE];
     find_cut(c, engine, &reason, evidence);
@@ -308,11 +355,18 @@ static tide_status raise_when_cut(tide_tx *tx, void *arg, tide_error *err)
     find_cut(c, tx->store->ops->engine, &reason, evidence);
     if (!reason)
         return TIDE_OK;
-    const int64_t above = c->marker_epoch > c->known.epoch ? c->marker_epoch : c->known.epoch;
+    const int64_t above = c->marker.epoch > c->known.epoch ? c->marker.epoch : c->known.epoch;
+    const int64_t before = c->stored.identity.epoch;
+    c->is_tail_lost = strcmp(reason, "lost_tail") == 0;
     TIDE_TRY(next_epoch(tx, &c->stored, above, reason, evidence, err));
+    for (int i = 0; i < c->lost_count && c->is_tail_lost; i++)
+        TIDE_TRY(tide_tx_exec(
+            tx, TIDE_SQL_LOST_NUMBERS_ADD, NULL, err,
+            tide_bind_text("sequence", c->lost[i].sequence), tide_bind_i64("epoch", before),
+            tide_bind_i64("first", c->lost[i].first), tide_bind_i64("last", c->lost[i].last)));
     /* The mark passes the identity marker's, or the next open would find the same cut again. */
-    if (c->marker_mark > c->stored.mark)
-        c->stored.mark = c->marker_mark;
+    if (c->marker.mark > c->stored.mark)
+        c->stored.mark = c->marker.mark;
     c->stored.mark++;
     TIDE_TRY(put_number(tx, "mark", c->stored.mark, err));
     return put_metadata(tx, "host", c->host.text, err);
@@ -357,25 +411,33 @@ static void recall(tide_store *store, check *c)
     }
 }
 
+/* Where the marker is depends on the session and the file: they are read first. The marker is read
+ * before the file is looked at again, so that a commit in between makes the file look ahead. */
 static tide_status establish_sqlite(tide_store *store, check *c, tide_error *err)
 {
     TIDE_TRY(store->ops->read(store, look, c, true, err));
     remember(store, c);
     if (store->options.mode == TIDE_STORE_AS_IS)
         return TIDE_OK;
-    if (!store->marker_path)
-        tide_identity_marker_init(store);
-    const bool is_marker_ahead =
-        tide_identity_marker_read(store, &c->marker_mark, &c->marker_epoch) == TIDE_OK &&
-        c->marker_mark > c->stored.mark;
-    if (!c->is_cut && !is_marker_ahead)
+    if (!store->marker)
+        store->marker = tide_identity_marker_open(store->options.state_dir,
+                                                  c->stored.identity.session_id, c->host.text);
+    tide_identity_marker_read(store->marker, &c->marker);
+    if (store->marker && !c->is_cut)
+        TIDE_TRY(store->ops->read(store, look, c, true, err));
+    if (!c->is_cut) {
+        store->ops->keep_log(store, 0);
         return TIDE_OK;
-    const int64_t newest = tide_identity_marker_newest_epoch(store);
-    if (newest > c->marker_epoch)
-        c->marker_epoch = newest;
+    }
+    const int64_t newest = tide_identity_marker_newest_epoch(store->marker);
+    if (newest > c->marker.epoch)
+        c->marker.epoch = newest;
     TIDE_TRY(store->ops->write(store, raise_when_cut, c, err));
     remember(store, c);
-    tide_identity_marker_write(store, c->stored.mark);
+    for (int i = 0; i < c->lost_count; i++)
+        tide_identity_marker_set_counter(store->marker, c->lost[i].sequence, c->lost[i].first - 1);
+    tide_identity_marker_raise(store->marker, c->stored.mark, c->stored.identity.epoch);
+    store->ops->keep_log(store, c->is_tail_lost ? c->stored.identity.epoch : 0);
     return TIDE_OK;
 }
 
@@ -397,7 +459,7 @@ static tide_status establish_postgres(tide_store *store, check *c, tide_error *e
 
 tide_status tide_identity_establish(tide_store *store, tide_error *err)
 {
-    check c = {.marker_mark = -1};
+    check c = {.marker = {.mark = -1}};
     return store->ops->engine == TIDE_ENGINE_SQLITE ? establish_sqlite(store, &c, err)
                                                     : establish_postgres(store, &c, err);
 }
@@ -405,7 +467,7 @@ tide_status tide_identity_establish(tide_store *store, tide_error *err)
 tide_status tide_identity_recheck(tide_store *store, const tide_identity_runner *runner,
                                   tide_error *err)
 {
-    check c = {.marker_mark = -1};
+    check c = {.marker = {.mark = -1}};
     recall(store, &c);
     TIDE_TRY(runner->read(runner->arg, look, &c, err));
     if (store->options.mode != TIDE_STORE_AS_IS && !c.host.is_standby && c.is_cut)
@@ -486,7 +548,7 @@ tide_status tide_identity_raise_above(tide_store *store, int64_t above, const ch
 {
     TIDE_NEED(store, err);
     raise_request request = {
-        .above = above, .reason = reason, .evidence = evidence, .check = {.marker_mark = -1}};
+        .above = above, .reason = reason, .evidence = evidence, .check = {.marker = {.mark = -1}}};
     recall(store, &request.check);
     TIDE_TRY(tide_store_write(store, raise_as_asked, &request, err));
     remember(store, &request.check);

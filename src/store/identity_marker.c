@@ -1,13 +1,16 @@
 #include "store/identity_marker.h"
 
+#include <assert.h>
 #include <dirent.h>
 #include <errno.h>
 #include <fcntl.h>
 #include <inttypes.h>
+#include <stdatomic.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 #include <sys/file.h>
+#include <sys/mman.h>
 #include <sys/stat.h>
 #include <unistd.h>
 
@@ -50,7 +53,8 @@ static bool make_directories(char *path)
     return mkdir(path, 0700) == 0 || errno == EEXIST;
 }
 
-char *tide_identity_marker_path_of(const char *state_dir, const char *session_id, const char *host)
+/* The caller frees it. NULL: there is no place for markers. */
+static char *make_path(const char *state_dir, const char *session_id, const char *host)
 {
     char directory[TIDE_IDENTITY_MARKER_PATH_SIZE];
     char folder[TIDE_IDENTITY_MARKER_PATH_SIZE + 32];
@@ -68,41 +72,124 @@ char *tide_identity_marker_path_of(const char *state_dir, const char *session_id
     return path;
 }
 
-void tide_identity_marker_init(tide_store *store)
+/* ---- the page ---- */
+
+typedef struct slot {
+    char name[TIDE_IDENTITY_MARKER_NAME_SIZE];
+    _Atomic int64_t last;
+} slot;
+
+typedef struct marker_page {
+    char form[8];
+    char session_id[40];
+    _Atomic int64_t mark;
+    _Atomic int64_t epoch;
+    _Atomic int64_t is_logged;
+    _Atomic int64_t slot_count; /* names below it never change */
+    char unused[48];
+    slot slots[TIDE_IDENTITY_MARKER_COUNTERS];
+} marker_page;
+
+static_assert(sizeof(marker_page) == 4096, "a marker is one page");
+static const char FORM[8] = "TIDEMRK1";
+
+struct tide_identity_marker {
+    char *path;
+    int fd;
+    marker_page *page;
+};
+
+static bool is_page_of(const marker_page *found, const char *session_id)
 {
-    store->marker_path = tide_identity_marker_path_of(store->options.state_dir,
-                                                      store->identity.session_id, store->host.text);
+    return memcmp(found->form, FORM, sizeof FORM) == 0 &&
+           strncmp(found->session_id, session_id, sizeof found->session_id) == 0 &&
+           found->slot_count >= 0 && found->slot_count <= TIDE_IDENTITY_MARKER_COUNTERS;
 }
 
-tide_status tide_identity_marker_read_at(const char *path, const char *session_id, int64_t *mark,
-                                         int64_t *epoch)
+static bool read_page(int fd, const char *session_id, marker_page *out)
 {
-    if (!path)
-        return TIDE_NONE;
-    FILE *in = fopen(path, "re");
-    if (!in)
-        return TIDE_NONE;
-    char line[128] = "";
-    const bool has_line = fgets(line, sizeof line, in) != NULL;
-    (void)fclose(in);
-    const size_t session_len = TIDE_SESSION_ID_SIZE - 1;
-    if (!has_line || strncmp(line, session_id, session_len) != 0 || line[session_len] != ' ')
-        return TIDE_NONE;
-    char *end = NULL;
-    const int64_t found = strtoll(line + session_len + 1, &end, 10);
-    const int64_t found_epoch = *end == ' ' ? strtoll(end + 1, &end, 10) : 0;
-    if (*end != '\n' || found < 0 || found_epoch < 0)
-        return TIDE_NONE;
-    *mark = found;
-    if (epoch)
-        *epoch = found_epoch;
-    return TIDE_OK;
+    return pread(fd, out, sizeof *out, 0) == (ssize_t)sizeof *out && is_page_of(out, session_id);
 }
 
-tide_status tide_identity_marker_read(const tide_store *store, int64_t *mark, int64_t *epoch)
+/* A file of another form or session is no evidence, and is made anew. Its room is taken now: a page
+ * that cannot be written later would end the process. */
+static bool prepare_page(int fd, const char *session_id)
 {
-    return tide_identity_marker_read_at(store->marker_path, store->identity.session_id, mark,
-                                        epoch);
+    marker_page found;
+    struct stat info;
+    if (flock(fd, LOCK_EX) != 0)
+        return false;
+    bool is_ready = fstat(fd, &info) == 0 && info.st_size == (off_t)sizeof found &&
+                    read_page(fd, session_id, &found);
+    if (!is_ready) {
+        memset(&found, 0, sizeof found);
+        memcpy(found.form, FORM, sizeof FORM);
+        (void)snprintf(found.session_id, sizeof found.session_id, "%s", session_id);
+        is_ready = ftruncate(fd, sizeof found) == 0 && posix_fallocate(fd, 0, sizeof found) == 0 &&
+                   pwrite(fd, &found, sizeof found, 0) == (ssize_t)sizeof found && fsync(fd) == 0;
+    }
+    (void)flock(fd, LOCK_UN);
+    return is_ready;
+}
+
+tide_identity_marker *tide_identity_marker_open(const char *state_dir, const char *session_id,
+                                                const char *host)
+{
+    tide_identity_marker *marker = calloc(1, sizeof *marker);
+    if (!marker)
+        return NULL;
+    marker->path = make_path(state_dir, session_id, host);
+    marker->fd = marker->path ? open(marker->path, O_RDWR | O_CREAT | O_CLOEXEC, 0600) : -1;
+    void *mapped = MAP_FAILED;
+    if (marker->fd >= 0 && prepare_page(marker->fd, session_id))
+        mapped = mmap(NULL, sizeof(marker_page), PROT_READ | PROT_WRITE, MAP_SHARED, marker->fd, 0);
+    if (mapped != MAP_FAILED) {
+        marker->page = mapped;
+        return marker;
+    }
+    tide_identity_marker_close(marker);
+    return NULL;
+}
+
+void tide_identity_marker_close(tide_identity_marker *marker)
+{
+    if (!marker)
+        return;
+    if (marker->page)
+        (void)munmap(marker->page, sizeof(marker_page));
+    if (marker->fd >= 0)
+        (void)close(marker->fd);
+    free(marker->path);
+    free(marker);
+}
+
+const char *tide_identity_marker_path(const tide_identity_marker *marker)
+{
+    return marker ? marker->path : NULL;
+}
+
+/* A page that was damaged on disk is no evidence: neither are values that cannot be. */
+static int64_t at_least_0(int64_t value)
+{
+    return value > 0 ? value : 0;
+}
+
+void tide_identity_marker_read(const tide_identity_marker *marker, tide_marker_state *out)
+{
+    *out = (tide_marker_state){.mark = -1};
+    if (!marker)
+        return;
+    const marker_page *page = marker->page;
+    out->mark = at_least_0(atomic_load(&page->mark));
+    out->epoch = at_least_0(atomic_load(&page->epoch));
+    out->is_logged = atomic_load(&page->is_logged) != 0;
+    const int64_t count = atomic_load(&page->slot_count);
+    for (int64_t i = 0; i < count && i < TIDE_IDENTITY_MARKER_COUNTERS; i++) {
+        tide_marker_counter *to = &out->counters[out->counter_count++];
+        memcpy(to->name, page->slots[i].name, sizeof to->name);
+        to->name[sizeof to->name - 1] = '\0';
+        to->last = at_least_0(atomic_load(&page->slots[i].last));
+    }
 }
 
 static void closedirp(DIR **directory)
@@ -111,67 +198,107 @@ static void closedirp(DIR **directory)
         (void)closedir(*directory);
 }
 
-int64_t tide_identity_marker_newest_epoch(const tide_store *store)
+int64_t tide_identity_marker_newest_epoch(const tide_identity_marker *marker)
 {
-    const char *session_id = store->identity.session_id;
-    const char *name = store->marker_path ? strrchr(store->marker_path, '/') : NULL;
-    if (!name)
+    if (!marker)
         return 0;
+    const char *session_id = marker->page->session_id;
     char folder[TIDE_IDENTITY_MARKER_PATH_SIZE * 2];
-    (void)snprintf(folder, sizeof folder, "%.*s", (int)(name - store->marker_path),
-                   store->marker_path);
+    (void)snprintf(folder, sizeof folder, "%.*s", (int)(strrchr(marker->path, '/') - marker->path),
+                   marker->path);
     TIDE_CLEANUP(closedirp) DIR *directory = opendir(folder);
     int64_t newest = 0;
     for (const struct dirent *entry = NULL; directory && (entry = readdir(directory)) != NULL;) {
-        char path[sizeof folder + sizeof entry->d_name + 1];
-        int64_t mark = 0;
-        int64_t epoch = 0;
         if (strncmp(entry->d_name, session_id, TIDE_SESSION_ID_SIZE - 1) != 0)
             continue;
-        (void)snprintf(path, sizeof path, "%s/%s", folder, entry->d_name);
-        if (tide_identity_marker_read_at(path, session_id, &mark, &epoch) == TIDE_OK &&
-            epoch > newest && epoch <= TIDE_EPOCH_MAX)
-            newest = epoch;
+        marker_page found;
+        TIDE_CLEANUP(tide_file_closep)
+        int fd = openat(dirfd(directory), entry->d_name, O_RDONLY | O_CLOEXEC);
+        if (fd >= 0 && read_page(fd, session_id, &found) && found.epoch > newest &&
+            found.epoch <= TIDE_EPOCH_MAX)
+            newest = found.epoch;
     }
     return newest;
 }
 
-void tide_identity_marker_write_at(const char *path, const char *session_id, int64_t mark,
-                                   int64_t epoch)
+static void raise_to(_Atomic int64_t *value, int64_t to)
 {
-    if (!path)
-        return;
-    char lock_path[TIDE_IDENTITY_MARKER_PATH_SIZE * 2];
-    char new_path[TIDE_IDENTITY_MARKER_PATH_SIZE * 2];
-    (void)snprintf(lock_path, sizeof lock_path, "%s.lock", path);
-    (void)snprintf(new_path, sizeof new_path, "%s.new", path);
-    TIDE_CLEANUP(tide_file_closep) int lock = open(lock_path, O_RDWR | O_CREAT | O_CLOEXEC, 0600);
-    if (lock < 0 || flock(lock, LOCK_EX) != 0)
-        return;
-    int64_t current = 0;
-    int64_t current_epoch = 0;
-    if (tide_identity_marker_read_at(path, session_id, &current, &current_epoch) == TIDE_OK &&
-        current >= mark && current_epoch >= epoch)
-        return;
-    /* The commit that begins an epoch raises the mark before the process knows the epoch. */
-    if (current > mark)
-        mark = current;
-    if (current_epoch > epoch)
-        epoch = current_epoch;
-    char text[128];
-    const int len =
-        snprintf(text, sizeof text, "%s %" PRId64 " %" PRId64 "\n", session_id, mark, epoch);
-    TIDE_CLEANUP(tide_file_closep)
-    int fd = open(new_path, O_WRONLY | O_CREAT | O_TRUNC | O_CLOEXEC, 0600);
-    if (fd >= 0 && write(fd, text, (size_t)len) == len)
-        (void)rename(new_path, path);
+    int64_t current = atomic_load_explicit(value, memory_order_relaxed);
+    while (current < to && !atomic_compare_exchange_weak(value, &current, to)) {
+        /* somebody else raised it meanwhile */
+    }
 }
 
-void tide_identity_marker_write(tide_store *store, int64_t mark)
+void tide_identity_marker_raise(tide_identity_marker *marker, int64_t mark, int64_t epoch)
 {
-    tide_identity identity;
-    tide_store_identity(store, &identity);
-    tide_identity_marker_write_at(store->marker_path, identity.session_id, mark, identity.epoch);
+    if (!marker)
+        return;
+    raise_to(&marker->page->mark, mark);
+    raise_to(&marker->page->epoch, epoch);
+}
+
+/* ---- counters ---- */
+
+static slot *find_slot(const tide_identity_marker *marker, const char *name)
+{
+    marker_page *page = marker->page;
+    const int64_t count = atomic_load_explicit(&page->slot_count, memory_order_acquire);
+    for (int64_t i = 0; i < count && i < TIDE_IDENTITY_MARKER_COUNTERS; i++)
+        if (strncmp(page->slots[i].name, name, sizeof page->slots[i].name) == 0)
+            return &page->slots[i];
+    return NULL;
+}
+
+static bool add_slot(const tide_identity_marker *marker, const char *name)
+{
+    marker_page *page = marker->page;
+    if (strlen(name) >= sizeof page->slots[0].name || flock(marker->fd, LOCK_EX) != 0)
+        return false;
+    bool is_there = find_slot(marker, name) != NULL;
+    const int64_t count = atomic_load(&page->slot_count);
+    if (!is_there && count < TIDE_IDENTITY_MARKER_COUNTERS) {
+        (void)snprintf(page->slots[count].name, sizeof page->slots[count].name, "%s", name);
+        atomic_store(&page->slots[count].last, 0);
+        atomic_store_explicit(&page->slot_count, count + 1, memory_order_release);
+        is_there = true;
+    }
+    (void)flock(marker->fd, LOCK_UN);
+    return is_there;
+}
+
+bool tide_identity_marker_has_counter(tide_identity_marker *marker, const char *name)
+{
+    return marker && (find_slot(marker, name) != NULL ||
+                      (atomic_load(&marker->page->slot_count) < TIDE_IDENTITY_MARKER_COUNTERS &&
+                       add_slot(marker, name)));
+}
+
+void tide_identity_marker_raise_counter(tide_identity_marker *marker, const char *name,
+                                        int64_t last)
+{
+    slot *found = marker ? find_slot(marker, name) : NULL;
+    if (found)
+        raise_to(&found->last, last);
+}
+
+void tide_identity_marker_set_counter(tide_identity_marker *marker, const char *name, int64_t last)
+{
+    slot *found = marker ? find_slot(marker, name) : NULL;
+    if (found)
+        atomic_store(&found->last, last);
+}
+
+void tide_identity_marker_set_logged(tide_identity_marker *marker, bool is_logged)
+{
+    if (marker &&
+        (atomic_load_explicit(&marker->page->is_logged, memory_order_relaxed) != 0) != is_logged)
+        atomic_store(&marker->page->is_logged, is_logged);
+}
+
+void tide_identity_marker_sync(tide_identity_marker *marker)
+{
+    if (marker)
+        (void)sync_file_range(marker->fd, 0, sizeof(marker_page), SYNC_FILE_RANGE_WRITE);
 }
 
 /* ---- PostgreSQL ---- */
@@ -181,24 +308,23 @@ void tide_identity_marker_init_epoch(tide_store *store, const char *session_id, 
     char place[sizeof store->host.text];
     const char *timeline = strchr(host, '/');
     const char *database = strrchr(host, '/');
-    if (store->marker_path || !timeline || !database)
+    if (store->epoch_path || !timeline || !database)
         return;
     (void)snprintf(place, sizeof place, "%.*s%s", (int)(timeline - host), host, database);
-    store->marker_path = tide_identity_marker_path_of(store->options.state_dir, session_id, place);
+    store->epoch_path = make_path(store->options.state_dir, session_id, place);
 }
 
 static tide_status read_epoch(const char *path, tide_identity *out)
 {
     tide_identity found = {0};
     tide_uuid ignored;
-    int64_t mark = 0;
     FILE *in = path ? fopen(path, "re") : NULL;
     if (!in)
         return TIDE_NONE;
-    const int count = fscanf(in, "%36s %" SCNd64 " %" SCNd64 " %36s", found.session_id, &mark,
-                             &found.epoch, found.epoch_id);
+    const int count =
+        fscanf(in, "%36s %" SCNd64 " %36s", found.session_id, &found.epoch, found.epoch_id);
     (void)fclose(in);
-    if (count != 4 || found.epoch < 1 || found.epoch > TIDE_EPOCH_MAX ||
+    if (count != 3 || found.epoch < 1 || found.epoch > TIDE_EPOCH_MAX ||
         tide_uuid_parse(&ignored, tide_view_of(found.session_id)) != TIDE_OK ||
         tide_uuid_parse(&ignored, tide_view_of(found.epoch_id)) != TIDE_OK)
         return TIDE_NONE;
@@ -208,14 +334,14 @@ static tide_status read_epoch(const char *path, tide_identity *out)
 
 tide_status tide_identity_marker_read_epoch(const tide_store *store, tide_identity *out)
 {
-    return read_epoch(store->marker_path, out);
+    return read_epoch(store->epoch_path, out);
 }
 
 void tide_identity_marker_write_epoch(tide_store *store, const tide_identity *identity)
 {
     char lock_path[TIDE_IDENTITY_MARKER_PATH_SIZE * 2];
     char new_path[TIDE_IDENTITY_MARKER_PATH_SIZE * 2];
-    const char *path = store->marker_path;
+    const char *path = store->epoch_path;
     tide_identity current = {0};
     if (!path || (read_epoch(path, &current) == TIDE_OK &&
                   strcmp(current.epoch_id, identity->epoch_id) == 0))
@@ -228,9 +354,8 @@ void tide_identity_marker_write_epoch(tide_store *store, const tide_identity *id
     if (read_epoch(path, &current) == TIDE_OK && current.epoch >= identity->epoch)
         return;
     char text[160];
-    const int len =
-        snprintf(text, sizeof text, "%s %" PRId64 " %" PRId64 " %s\n", identity->session_id,
-                 identity->epoch, identity->epoch, identity->epoch_id);
+    const int len = snprintf(text, sizeof text, "%s %" PRId64 " %s\n", identity->session_id,
+                             identity->epoch, identity->epoch_id);
     TIDE_CLEANUP(tide_file_closep)
     int fd = open(new_path, O_WRONLY | O_CREAT | O_TRUNC | O_CLOEXEC, 0600);
     if (fd >= 0 && write(fd, text, (size_t)len) == len && fsync(fd) == 0)

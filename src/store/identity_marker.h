@@ -1,61 +1,97 @@
 /* identity_marker.h - what this host remembers of a store, outside of it (see identity.h, layer 2).
  *
- * A small text file, `SESSION MARK EPOCH`, in <state directory>/identity-markers, one per session and
- * file. The writer raises the mark inside a commit that happens anyway, and writes the marker after
- * that commit. So the marker is never ahead of its file, unless the file went back.
+ * A file of one page in <state directory>/identity-markers, one per session and file, mapped by every
+ * process that writes the store:
  *
- * Written by rename, without a sync: a marker that is lost or old is no evidence, and nothing else.
- * A marker never goes down, even if two processes write it at once.
+ *     mark       of the last commit that raised the store's own mark
+ *     epoch      the greatest that the file was in
+ *     counters   name and last number of sequences, each as the last commit that raised it left it
+ *     is_logged  a commit may stand in the write-ahead log alone
+ *
+ * Each commit moves it, after the sync and before the answer: its counters, or the mark where it
+ * raised none. So it is never ahead of its file, unless the file went back or lost its tail, and
+ * whatever follows a kill is found by the next open, whichever program recovered the file meanwhile.
+ * A power cut loses at most the second since it was written out: old evidence, not false evidence.
+ *
+ * The values never go down, even if several processes write them, except when an epoch begins.
  *
  * The state directory: options.state_dir, else TIDEMARK_STATE_DIR, else /var/lib/tidemark for root,
- * else XDG_STATE_HOME/tidemark or ~/.local/state/tidemark. Not writable: no marker is kept. */
+ * else XDG_STATE_HOME/tidemark or ~/.local/state/tidemark. Not writable: no marker is kept.
+ *
+ * Threads: any, except open and close. */
 #ifndef TIDE_STORE_IDENTITY_MARKER_H
 #define TIDE_STORE_IDENTITY_MARKER_H
 
+#include <stdbool.h>
+#include <stdint.h>
+
+#include <tidemark/identity.h>
+
 #include "store/engine.h"
 
-enum { TIDE_IDENTITY_MARKER_PATH_SIZE = 1024 };
+enum {
+    TIDE_IDENTITY_MARKER_PATH_SIZE = 1024,
+    TIDE_IDENTITY_MARKER_COUNTERS = 62,
+    TIDE_IDENTITY_MARKER_NAME_SIZE = 56,
+};
 
 /* The state directory, which may not exist yet; given overrides the rest, NULL does not. False: none. */
 bool tide_identity_marker_state_directory(const char *given,
                                           char out[TIDE_IDENTITY_MARKER_PATH_SIZE]);
 
-/* Decide where this store's identity marker lives; after its session and host are known. */
-void tide_identity_marker_init(tide_store *store);
+typedef struct tide_identity_marker tide_identity_marker;
 
-static inline bool tide_identity_marker_is_kept(const tide_store *store)
-{
-    return store->marker_path != NULL;
-}
+/* Where the marker of a session and file lives, made if absent. NULL: none is kept; the functions
+ * below take that. */
+tide_identity_marker *tide_identity_marker_open(const char *state_dir, const char *session_id,
+                                                const char *host);
+void tide_identity_marker_close(tide_identity_marker *marker);
+const char *tide_identity_marker_path(const tide_identity_marker *marker);
 
-/* TIDE_OK, or TIDE_NONE when there is no readable identity marker of this session. epoch: the greatest this file was in, so that one that is put back
- * twice does not begin the same epoch twice; 0: not known. May be NULL. */
-TIDE_MUST_CHECK tide_status tide_identity_marker_read(const tide_store *store, int64_t *mark,
-                                                      int64_t *epoch);
+typedef struct tide_marker_counter {
+    char name[TIDE_IDENTITY_MARKER_NAME_SIZE];
+    int64_t last;
+} tide_marker_counter;
 
-/* The greatest epoch in any marker of this session on this host; 0: none. A file that was deleted and restored has
- * another inode and so another marker, and its earlier ones are the only memory of the epochs between. */
-int64_t tide_identity_marker_newest_epoch(const tide_store *store);
+typedef struct tide_marker_state {
+    int64_t mark;  /* -1: no marker */
+    int64_t epoch; /* 0: not known */
+    bool is_logged;
+    int counter_count;
+    tide_marker_counter counters[TIDE_IDENTITY_MARKER_COUNTERS];
+} tide_marker_state;
 
-void tide_identity_marker_write(tide_store *store, int64_t mark);
+/* Read it before the file: the file may be ahead of what was read, not behind. */
+void tide_identity_marker_read(const tide_identity_marker *marker, tide_marker_state *out);
+
+/* The greatest epoch in any marker of this session on this host; 0: none. A file that was deleted and
+ * restored has another inode and so another marker, and its earlier ones are the only memory of the
+ * epochs between. */
+int64_t tide_identity_marker_newest_epoch(const tide_identity_marker *marker);
+
+void tide_identity_marker_raise(tide_identity_marker *marker, int64_t mark, int64_t epoch);
+
+/* Is there a place for a counter of this name, or can one be had? */
+bool tide_identity_marker_has_counter(tide_identity_marker *marker, const char *name);
+void tide_identity_marker_raise_counter(tide_identity_marker *marker, const char *name,
+                                        int64_t last);
+/* An epoch has begun in which the counter continues from here. */
+void tide_identity_marker_set_counter(tide_identity_marker *marker, const char *name, int64_t last);
+
+void tide_identity_marker_set_logged(tide_identity_marker *marker, bool is_logged);
+
+/* Begin to write it out, for a power cut. Does not wait. */
+void tide_identity_marker_sync(tide_identity_marker *marker);
 
 /* ---- PostgreSQL: the newest epoch that was seen ----
  *
- * `SESSION EPOCH EPOCH EPOCH_ID`, one per session, cluster and database: not per timeline, so that the primary
- * that returns after a failover is recognised. Synced, because nothing else remembers it. */
+ * `SESSION EPOCH EPOCH_ID`, one text file per session, cluster and database: not per timeline, so
+ * that the primary that returns after a failover is recognised. Synced, because nothing else
+ * remembers it. */
 
 void tide_identity_marker_init_epoch(tide_store *store, const char *session_id, const char *host);
 TIDE_MUST_CHECK tide_status tide_identity_marker_read_epoch(const tide_store *store,
                                                             tide_identity *out);
 void tide_identity_marker_write_epoch(tide_store *store, const tide_identity *identity);
-
-/* ---- the same for a file that is no store (app_file.h) ---- */
-
-/* Where the identity marker lives; the caller frees it. NULL: none is kept. */
-char *tide_identity_marker_path_of(const char *state_dir, const char *session_id, const char *host);
-TIDE_MUST_CHECK tide_status tide_identity_marker_read_at(const char *path, const char *session_id,
-                                                         int64_t *mark, int64_t *epoch);
-void tide_identity_marker_write_at(const char *path, const char *session_id, int64_t mark,
-                                   int64_t epoch);
 
 #endif

@@ -9,6 +9,7 @@
 #include "base/interface/sized.h"
 #include "store/engine.h"
 #include "store/identity.h"
+#include "store/identity_marker.h"
 #include "store/readonly_query.h"
 #include "store/url.h"
 #include "tidemark_sql.h"
@@ -171,7 +172,8 @@ void tide_store_close(tide_store *store)
     (void)pthread_mutex_destroy(&store->user_lock);
     (void)pthread_mutex_destroy(&store->identity_lock);
     (void)pthread_mutex_destroy(&store->watch_lock);
-    free(store->marker_path);
+    tide_identity_marker_close(store->marker);
+    free(store->epoch_path);
     free(store->name);
     free(store);
 }

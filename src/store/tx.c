@@ -22,6 +22,7 @@ void tide_tx_init(tide_tx *tx, tide_store *store, void *connection, tide_query_p
     tx->doom = TIDE_OK;
     tx->take_count = 0;
     tx->topics.count = 0;
+    tx->raised_count = 0;
     tx->open = NULL;
     tx->deferred_first = NULL;
     tx->deferred_last = NULL;
@@ -117,6 +118,7 @@ tide_status tide_tx_declare_counter(tide_tx *tx, const char *key, tide_query **q
     tide_take *take = &tx->takes[tx->take_count++];
     (void)snprintf(take->key, sizeof take->key, "%s", key);
     take->value = value;
+    take->numbers = 0;
     take->query = *query;
     /* The query leaves the list of open ones: the transaction owns it now. */
     for (tide_query **at = &tx->open; *at; at = &(*at)->next) {
@@ -127,6 +129,20 @@ tide_status tide_tx_declare_counter(tide_tx *tx, const char *key, tide_query **q
     }
     *query = NULL;
     return TIDE_OK;
+}
+
+void tide_tx_raises_declared(tide_tx *tx, int64_t numbers)
+{
+    tx->takes[tx->take_count - 1].numbers = numbers;
+}
+
+void tide_tx_raised(tide_tx *tx, const char *sequence, int64_t last)
+{
+    if (tx->raised_count == TIDE_TX_RAISED_MAX)
+        return;
+    tide_raised *raised = &tx->raised[tx->raised_count++];
+    (void)snprintf(raised->name, sizeof raised->name, "%s", sequence);
+    raised->last = last;
 }
 
 static int compare_takes(const void *a, const void *b)
@@ -161,6 +177,9 @@ tide_status tide_tx_take_counters_plainly(tide_tx *tx, tide_error *err)
             return tide_fail(err, TIDE_E_DAMAGED,
                              "a counter gave no number: is there a foreign trigger?");
         *tx->takes[i].value = tide_query_col_i64(query);
+        if (tx->takes[i].numbers > 0)
+            tide_tx_raised(tx, strchr(tx->takes[i].key, '/') + 1,
+                           *tx->takes[i].value + tx->takes[i].numbers - 1);
     }
     return TIDE_OK;
 }

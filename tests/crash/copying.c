@@ -24,7 +24,7 @@ void copy_file(const char *from, const char *to)
 
 void remove_store(const char *path)
 {
-    static const char *const ends[] = {"", "-wal", "-shm", "-door", "-journal"};
+    static const char *const ends[] = {"", "-wal", "-wal.lost", "-shm", "-door", "-journal"};
     for (size_t i = 0; i < sizeof ends / sizeof ends[0]; i++) {
         char name[TEMPDIR_PATH_MAX + 16];
         (void)snprintf(name, sizeof name, "%s%s", path, ends[i]);

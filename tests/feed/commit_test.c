@@ -1,6 +1,10 @@
 /* Records become durable under numbers of their stream's sequence, all of a commit or none. */
 #include <pthread.h>
+#include <stdio.h>
 #include <string.h>
+#include <sys/stat.h>
+#include <sys/wait.h>
+#include <unistd.h>
 
 #include "feed/feed_fixture.h"
 
@@ -362,9 +366,54 @@ static void a_commit_of_many_bytes_becomes_several_batches(void **state)
     tide_feed_close(feed);
 }
 
+/* Acknowledged, and then the log lost its end: a new epoch gives the numbers again, and readers of the old
+ * one find a receipt for what they miss. */
+static void records_of_a_lost_tail_leave_a_receipt(void **state)
+{
+    store_test *t = *state;
+    char wal[PG_CLUSTER_URL_MAX + 8];
+    tide_store_closep(&t->store);
+    const pid_t child = fork();
+    assert_true(child >= 0);
+    if (child == 0) {
+        tide_store_options options = store_test_options(t);
+        options.is_inline = true;
+        tide_store *store = NULL;
+        tide_feed *feed = NULL;
+        assert_ok(tide_store_open(&store, t->url, &options, &t->err));
+        assert_ok(tide_feed_open(&feed, store, NULL, &t->err));
+        for (int i = 0; i < 10; i++)
+            (void)put_logs(feed, 3, "api", 1000);
+        _exit(0);
+    }
+    int status = 0;
+    assert_int_equal(child, waitpid(child, &status, 0));
+    assert_int_equal(0, status);
+    (void)snprintf(wal, sizeof wal, "%s-wal", t->url);
+    struct stat info;
+    assert_int_equal(0, stat(wal, &info));
+    assert_int_equal(0, truncate(wal, info.st_size / 2));
+    tide_store *store = store_test_open(t);
+    tide_feed *feed = NULL;
+    assert_ok_err(tide_feed_open(&feed, store, NULL, &t->err), &t->err);
+    tide_sequence left;
+    assert_ok_err(tide_sequence_show(store, "seq_logs", &left, &t->err), &t->err);
+    assert_in_range(left.last, 1, 29);
+    assert_int_equal(30 - left.last, count_receipts(feed, "logs", "lost"));
+    assert_int_equal(left.last + 1, put_logs(feed, 1, "api", 1000));
+    tide_identity identity;
+    tide_store_identity(store, &identity);
+    assert_int_equal(2, identity.epoch);
+    tide_feed_close(feed);
+    assert_ok_err(tide_feed_open(&feed, store, NULL, &t->err), &t->err);
+    assert_int_equal(30 - left.last, count_receipts(feed, "logs", "lost"));
+    tide_feed_close(feed);
+}
+
 TEST_FILE()
 {
     const struct CMUnitTest tests[] = {
+        STORE_CASE_SQLITE(records_of_a_lost_tail_leave_a_receipt),
         STORE_CASE_SQLITE(records_are_numbered_without_a_gap),
         STORE_CASE_SQLITE(a_commit_of_several_streams_is_all_or_nothing),
         STORE_CASE_SQLITE(bad_commits_are_refused),

@@ -183,7 +183,7 @@ static void a_marker_that_is_behind_or_missing_is_no_evidence(void **state)
     take_one(t, t->store);
     const tide_identity before = identity_of(t->store);
     char marker[TEMPDIR_PATH_MAX];
-    (void)snprintf(marker, sizeof marker, "%s", t->store->marker_path);
+    (void)snprintf(marker, sizeof marker, "%s", tide_identity_marker_path(t->store->marker));
     tide_store_closep(&t->store);
     FILE *out = fopen(marker, "w");
     assert_non_null(out);

@@ -52,13 +52,33 @@ void tide_cli_store_options(const tide_cli *cli, tide_store_options *out)
         out->timeout_us = tide_cli_number(cli, TIDE_CLI_TIMEOUT);
 }
 
+static tide_status note_last(void *arg, const tide_epoch *epoch, tide_error *err)
+{
+    (void)err;
+    *(tide_epoch *)arg = *epoch;
+    return TIDE_OK;
+}
+
+/* Opening found that history was cut: whoever reads by number must know. */
+static void warn_of_epoch(tide_store *store)
+{
+    tide_error ignored;
+    tide_epoch last = {.epoch = 0};
+    if (tide_store_epoch_changes(store) > 0 &&
+        tide_identity_history(store, note_last, &last, &ignored) >= TIDE_OK)
+        tide_cli_print(stderr, "tidemark: warning: %s began epoch %lld (%s): %s\n",
+                       tide_store_name(store), (long long)last.epoch, last.reason, last.evidence);
+}
+
 tide_status tide_cli_open_store(tide_cli *cli, tide_store **out, tide_store_mode mode,
                                 tide_error *err)
 {
     /* One command is one closure: there is nothing to group, so no thread is needed. */
     tide_store_options options = {TIDE_STORE_OPTIONS_INIT, .mode = mode, .is_inline = true};
     tide_cli_store_options(cli, &options);
-    return tide_store_open(out, tide_cli_text(cli, TIDE_CLI_STORE), &options, err);
+    TIDE_TRY(tide_store_open(out, tide_cli_text(cli, TIDE_CLI_STORE), &options, err));
+    warn_of_epoch(*out);
+    return TIDE_OK;
 }
 
 static int tell_failure(const tide_cli *cli, const char *what, tide_status status,

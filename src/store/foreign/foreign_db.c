@@ -263,7 +263,7 @@ void tide_foreign_close(tide_foreign_db *app)
     (void)pthread_mutex_destroy(&app->write_lock);
     (void)pthread_mutex_destroy(&app->pool_lock);
     (void)pthread_mutex_destroy(&app->watch_lock);
-    free(app->marker_path);
+    tide_identity_marker_close(app->marker);
     free(app->vfs);
     free(app->state_dir);
     free(app->path);

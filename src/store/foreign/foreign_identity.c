@@ -122,23 +122,22 @@ tide_status tide_foreign_look_back(tide_foreign_tx *tx, tide_foreign_history *ou
         return TIDE_OK;
     }
     int64_t mark = 0;
-    int64_t marker_mark = 0;
-    int64_t marker_epoch = 0;
+    tide_marker_state marked;
     TIDE_TRY(get_number(tx, "mark", &mark, err));
-    TIDE_CLEANUP(tide_freep)
-    char *marker = tide_identity_marker_path_of(app->state_dir, file_id, host);
-    TIDE_IGNORE(tide_identity_marker_read_at(marker, file_id, &marker_mark, &marker_epoch));
-    if (marker_epoch > *epoch)
-        *epoch = marker_epoch;
+    tide_identity_marker *marker = tide_identity_marker_open(app->state_dir, file_id, host);
+    tide_identity_marker_read(marker, &marked);
+    tide_identity_marker_close(marker);
+    if (marked.epoch > *epoch)
+        *epoch = marked.epoch;
     if (app->seen_epoch > *epoch)
         *epoch = app->seen_epoch;
-    const bool is_below_us = app->seen_mark > marker_mark;
+    const bool is_below_us = app->seen_mark > marked.mark;
     if (is_below_us)
-        marker_mark = app->seen_mark;
-    if (marker_mark > mark) {
+        marked.mark = app->seen_mark;
+    if (marked.mark > mark) {
         *out = TIDE_FOREIGN_RESTORED;
         (void)snprintf(evidence, 256, "mark %" PRId64 " in the file, %" PRId64 " %s", mark,
-                       marker_mark, is_below_us ? "was written" : "in its identity marker");
+                       marked.mark, is_below_us ? "was written" : "in its identity marker");
     }
     return TIDE_OK;
 }
@@ -177,7 +176,7 @@ tide_status tide_foreign_settle(tide_foreign_tx *tx, int64_t epoch, tide_error *
     char stored[TIDE_FOREIGN_NOTE_SIZE] = "";
     char file_id[TIDE_FOREIGN_ID_SIZE];
     int64_t mark = 0;
-    int64_t marker_mark = 0;
+    tide_marker_state marked;
     TIDE_TRY(tide_foreign_script(tx, TIDE_TEMPLATE_APP_NOTES->text, err));
     TIDE_TRY(get_host(app, host, err));
     TIDE_TRY(get_file_id(tx, file_id, err));
@@ -193,11 +192,11 @@ tide_status tide_foreign_settle(tide_foreign_tx *tx, int64_t epoch, tide_error *
     TIDE_TRY(put_number(tx, "epoch", epoch, err));
     memcpy(app->file_id, file_id, sizeof app->file_id);
     memcpy(app->host, host, sizeof app->host);
-    free(app->marker_path);
-    app->marker_path = tide_identity_marker_path_of(app->state_dir, file_id, host);
-    if (tide_identity_marker_read_at(app->marker_path, file_id, &marker_mark, NULL) == TIDE_OK &&
-        marker_mark > mark)
-        mark = marker_mark;
+    tide_identity_marker_close(app->marker);
+    app->marker = tide_identity_marker_open(app->state_dir, file_id, host);
+    tide_identity_marker_read(app->marker, &marked);
+    if (marked.mark > mark)
+        mark = marked.mark;
     if (app->seen_mark > mark)
         mark = app->seen_mark;
     return put_number(tx, "mark", mark, err);
@@ -220,7 +219,7 @@ void tide_foreign_write_marker(tide_foreign_db *app, const tide_foreign_tx *tx)
         return;
     app->seen_mark = tx->mark;
     app->seen_epoch = tx->epoch;
-    tide_identity_marker_write_at(app->marker_path, app->file_id, tx->mark, tx->epoch);
+    tide_identity_marker_raise(app->marker, tx->mark, tx->epoch);
 }
 
 /* ---- waiting for others ---- */

@@ -6,6 +6,7 @@
 #include <sqlite3.h>
 
 #include "store/foreign/foreign_db.h"
+#include "store/identity_marker.h"
 #include "store/sqlite/sqlite_statement.h"
 
 enum { TIDE_FOREIGN_ID_SIZE = 37 };
@@ -53,9 +54,9 @@ struct tide_foreign_db {
     int64_t watch_version;
     /* written under write_lock */
     char file_id[TIDE_FOREIGN_ID_SIZE]; /* "": not settled */
-    char *marker_path;
-    char host[TIDE_FOREIGN_NOTE_SIZE]; /* of the file that was settled */
-    int64_t seen_mark;                 /* after our last commit */
+    tide_identity_marker *marker;       /* NULL: none is kept */
+    char host[TIDE_FOREIGN_NOTE_SIZE];  /* of the file that was settled */
+    int64_t seen_mark;                  /* after our last commit */
     int64_t seen_epoch;
     tide_foreign_fn *on_returned;
     void *on_returned_arg;

@@ -9,6 +9,7 @@
 typedef struct tide_sqlite_engine {
     char *path;
     tide_sqlite_place place;    /* the file when it was opened; readers do not look at its log */
+    char log_damage[160];       /* found before it was opened; "": none */
     tide_sqlite_writer *writer; /* NULL: opened as is */
     pthread_mutex_t lock;       /* of the readers */
     pthread_cond_t has_reader;

@@ -18,6 +18,7 @@
 
 enum {
     HEADER_LEN = 100,
+    HEADER_PAGE_SIZE = 16,     /* offset, big endian; 1: 65536 */
     HEADER_WRITE_VERSION = 18, /* offset; 2: WAL */
     HEADER_READ_VERSION = 19,
     HEADER_APPLICATION_ID = 68, /* offset, big endian */
@@ -145,6 +146,17 @@ static tide_status fail_header(tide_error *err, int code, const char *path)
 {
     return tide_fail(err, code == SQLITE_NOMEM ? TIDE_E_NOMEM : TIDE_E_IO, "cannot read %s: %s",
                      path, sqlite3_errstr(code));
+}
+
+uint32_t tide_sqlite_file_page_size(const char *path)
+{
+    unsigned char header[HEADER_LEN];
+    int got = 0;
+    if (read_header(path, header, &got) != SQLITE_OK || got != HEADER_LEN)
+        return 0;
+    const uint32_t size =
+        (uint32_t)header[HEADER_PAGE_SIZE] << 8 | (uint32_t)header[HEADER_PAGE_SIZE + 1];
+    return size == 1 ? 65536 : size;
 }
 
 tide_status tide_sqlite_file_is_wal(bool *out, const char *path, tide_error *err)

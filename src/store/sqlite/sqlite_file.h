@@ -49,6 +49,9 @@ tide_sqlite_place tide_sqlite_place_of(const char *path);
 /* Does something else, or nothing, stand under the names by now? */
 bool tide_sqlite_place_is_left(const tide_sqlite_place *place, const char *path);
 
+/* Bytes of a page, as the file's header has it; 0: it cannot be read. */
+uint32_t tide_sqlite_file_page_size(const char *path);
+
 /* Does the file itself say that it is in WAL mode? */
 TIDE_MUST_CHECK tide_status tide_sqlite_file_is_wal(bool *out, const char *path, tide_error *err);
 

@@ -1,7 +1,6 @@
 #include "store/sqlite/sqlite_group.h"
 
 #include "base/cleanup.h"
-#include "store/identity_marker.h"
 #include "store/statement.h"
 #include "tidemark_sql.h"
 
@@ -9,8 +8,8 @@ enum {
     CAREFUL_GROUPS = 64,     /* groups that run in savepoints after a closure has failed */
     CHECKPOINT_FRAMES = 800, /* below the 1,000 at which foreign programs start to checkpoint */
     CHECKPOINT_STEP = 100,   /* frames between two tries while a reader is in the way */
-    MARK_EVERY_US =
-        1000000, /* how far a restored file can be from its identity marker without being noticed */
+    MARK_RETRY_US = 1000000,
+    MARKER_OUT_US = 1000000, /* how much of the identity marker a power cut can take */
 };
 
 static tide_status exec(tide_sqlite_writer *writer, const char *text, tide_error *err)
@@ -137,6 +136,11 @@ void tide_sqlite_group_checkpoint(tide_sqlite_writer *writer)
         (frames >= CHECKPOINT_FRAMES && frames >= writer->checkpointed_frames + CHECKPOINT_STEP))
         checkpoint(writer);
     writer->connection->is_checkpoint_wanted = false;
+    tide_env *env = writer->store->env;
+    if (writer->store->marker && env->mono_us(env) >= writer->marker_due_us) {
+        writer->marker_due_us = env->mono_us(env) + MARKER_OUT_US;
+        tide_identity_marker_sync(writer->store->marker);
+    }
 }
 
 /* Somebody moved, replaced or deleted the file or its log under us: what we write goes nowhere. */
@@ -260,18 +264,59 @@ static void run_again_singly(tide_sqlite_writer *writer, tide_sqlite_job *const 
             tide_sqlite_group_run(writer, &jobs[i], 1);
 }
 
+/* The sequences that a closure raised, once it cannot fail any more. */
+static void note_raised(tide_sqlite_writer *writer)
+{
+    const tide_tx *tx = &writer->connection->tx;
+    for (int i = 0; i < tx->raised_count; i++) {
+        int at = 0;
+        while (at < writer->raised_count &&
+               strcmp(writer->raised[at].name, tx->raised[i].name) != 0)
+            at++;
+        if (at == TIDE_IDENTITY_MARKER_COUNTERS)
+            return;
+        if (at == writer->raised_count) {
+            writer->raised[writer->raised_count++] = tx->raised[i];
+        } else if (writer->raised[at].last < tx->raised[i].last) {
+            writer->raised[at].last = tx->raised[i].last;
+        }
+    }
+}
+
+/* One raised counter that the marker has room for proves that the commit took place. */
+static bool has_witness(tide_sqlite_writer *writer)
+{
+    bool has_one = false;
+    for (int i = 0; i < writer->raised_count; i++)
+        if (tide_identity_marker_has_counter(writer->store->marker, writer->raised[i].name))
+            has_one = true;
+    return has_one;
+}
+
+/* After the sync, before the answers. */
+static void move_marker(tide_sqlite_writer *writer, int64_t mark)
+{
+    tide_identity_marker *marker = writer->store->marker;
+    tide_identity identity;
+    tide_store_identity(writer->store, &identity);
+    for (int i = 0; i < writer->raised_count; i++)
+        tide_identity_marker_raise_counter(marker, writer->raised[i].name, writer->raised[i].last);
+    tide_identity_marker_raise(marker, mark, identity.epoch);
+    tide_identity_marker_set_logged(marker, true);
+}
+
 static void finish_group(tide_sqlite_writer *writer, tide_sqlite_job *const *jobs, int count)
 {
-    tide_env *env = writer->store->env;
     int64_t mark = 0;
-    const bool is_mark_due =
-        tide_identity_marker_is_kept(writer->store) && env->mono_us(env) >= writer->mark_due_us;
     tide_error err;
     tide_status status = TIDE_OK;
-    if (is_mark_due) {
-        /* Moved on before it is tried: a mark that cannot be raised must not cost anybody's write. */
-        writer->mark_due_us = env->mono_us(env) + MARK_EVERY_US;
-        if (!run_in_savepoint(writer, raise_mark, &mark, &status, &err)) {
+    tide_env *env = writer->store->env;
+    if (writer->store->marker && !has_witness(writer) && env->mono_us(env) >= writer->mark_due_us) {
+        /* A mark that cannot be raised must not cost anybody's write. */
+        const bool is_sound = run_in_savepoint(writer, raise_mark, &mark, &status, &err);
+        if (status < TIDE_OK)
+            writer->mark_due_us = env->mono_us(env) + MARK_RETRY_US;
+        if (!is_sound) {
             roll_back(writer);
             run_again_singly(writer, jobs, count, -1);
             return;
@@ -284,11 +329,10 @@ static void finish_group(tide_sqlite_writer *writer, tide_sqlite_job *const *job
                 fail_job(jobs[i], status, &err);
         return;
     }
+    move_marker(writer, mark);
     for (int i = 0; i < count; i++)
         if (jobs[i]->status >= TIDE_OK)
             tide_watch_signal_topics(writer->store, &jobs[i]->topics);
-    if (is_mark_due && status >= TIDE_OK && mark > 0)
-        tide_identity_marker_write(writer->store, mark);
 }
 
 /* A closure failed that nothing shields the others from: undo all, and run the group again in savepoints. */
@@ -311,6 +355,7 @@ void tide_sqlite_group_run(tide_sqlite_writer *writer, tide_sqlite_job *const *j
     if (is_careful)
         writer->careful_groups--;
     bool is_any_kept = false;
+    writer->raised_count = 0;
     for (int i = 0; i < count; i++) {
         tide_sqlite_job *current = jobs[i];
         tide_error job_err = {.status = TIDE_OK};
@@ -325,6 +370,8 @@ void tide_sqlite_group_run(tide_sqlite_writer *writer, tide_sqlite_job *const *j
         current->topics = writer->connection->tx.topics;
         if (current->status < TIDE_OK)
             fail_job(current, current->status, &job_err);
+        else
+            note_raised(writer);
         if (!is_sound) {
             roll_back(writer);
             run_again_singly(writer, jobs, count, i);

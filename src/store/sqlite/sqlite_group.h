@@ -10,6 +10,7 @@
 #include <semaphore.h>
 #include <stdatomic.h>
 
+#include "store/identity_marker.h"
 #include "store/sqlite/sqlite_writer.h"
 
 /* A closure and its caller, who waits. */
@@ -38,7 +39,10 @@ struct tide_sqlite_writer {
         place;          /* the file when it was opened, its log at the first commit; 0: not known */
     int careful_groups; /* how many more groups run in savepoints */
     int64_t page_size;
-    int64_t mark_due_us;
+    int64_t mark_due_us;   /* a mark could not be raised: not tried again before */
+    int64_t marker_due_us; /* when the identity marker is written out again */
+    int raised_count;
+    tide_raised raised[TIDE_IDENTITY_MARKER_COUNTERS]; /* by the group that is running */
     int64_t checkpointed_frames; /* frames in the log when the last checkpoint ended */
     _Atomic int64_t wal_bytes;
     atomic_bool is_log_unwanted; /* the next checkpoint empties it */

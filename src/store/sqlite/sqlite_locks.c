@@ -363,6 +363,17 @@ static int call_lock(int fd, int command, struct flock *lock)
     return -1;
 }
 
+bool tide_sqlite_locks_is_locked(const char *path, long byte)
+{
+    struct flock lock = {.l_type = F_WRLCK, .l_whence = SEEK_SET, .l_start = byte, .l_len = 1};
+    const int fd = open_with_locks(path, O_RDWR, 0);
+    if (fd < 0)
+        return errno != ENOENT;
+    const bool is_locked = fcntl(fd, F_OFD_GETLK, &lock) != 0 || lock.l_type != F_UNLCK;
+    (void)call_close(fd);
+    return is_locked;
+}
+
 static int call_fcntl(int fd, int command, ...)
 {
     va_list list;

@@ -47,6 +47,10 @@ int tide_sqlite_locks_init(const char *unused);
  * on the thread that failed, before the next call of SQLite. */
 bool tide_sqlite_locks_refused(int code);
 
+/* Whether anybody, this process included, holds a lock on a byte of a -shm file. False: there is no
+ * such file. */
+bool tide_sqlite_locks_is_locked(const char *path, long byte);
+
 /* Whether a lock call failed with this errno because the file system has no such locks. */
 bool tide_sqlite_locks_unsupported(int number);
 

@@ -7,14 +7,18 @@
 #include <assert.h>
 #include <errno.h>
 #include <fcntl.h>
+#include <inttypes.h>
+#include <limits.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 #include <unistd.h>
 
 #include "base/cond_wait.h"
+#include "store/identity_marker.h"
 #include "store/sqlite/sqlite_engine.h"
 #include "store/sqlite/sqlite_file.h"
+#include "store/sqlite/sqlite_wal.h"
 
 /* ---- opening ---- */
 
@@ -85,6 +89,43 @@ static tide_status open_writer(tide_store *store, tide_sqlite_engine *engine, ti
     return status;
 }
 
+/* A log that SQLite will not read to its end is copied first: SQLite overwrites it. Whether something
+ * was lost is proven by the log itself, or told by the identity marker. */
+static tide_status check_log(tide_sqlite_engine *engine, bool is_as_is, tide_error *err)
+{
+    tide_sqlite_wal wal;
+    const tide_status status = tide_sqlite_wal_scan(&wal, engine->path, err);
+    if (status != TIDE_OK)
+        return status < TIDE_OK ? status : TIDE_OK;
+    tide_error copy_err;
+    const bool is_cut = wal.is_header_bad || wal.bad_frame > 0;
+    const tide_status copied = wal.is_damaged || (is_cut && !is_as_is)
+                                   ? tide_sqlite_wal_copy(engine->path, &copy_err)
+                                   : TIDE_OK;
+    if (!wal.is_damaged)
+        return TIDE_OK;
+    if (copied < TIDE_OK && !is_as_is) {
+        *err = copy_err;
+        return copied;
+    }
+    if (wal.is_header_bad)
+        (void)snprintf(engine->log_damage, sizeof engine->log_damage,
+                       "the header of the log was damaged, before %" PRId64 " frames", wal.frames);
+    else
+        (void)snprintf(engine->log_damage, sizeof engine->log_damage,
+                       "frame %" PRId64 " of %" PRId64 " of the log was damaged, %" PRId64
+                       " were whole",
+                       wal.bad_frame, wal.frames, wal.good);
+    return TIDE_OK;
+}
+
+static void sqlite_keep_log(tide_store *store, int64_t epoch)
+{
+    tide_sqlite_engine *engine = store->engine;
+    tide_sqlite_wal_keep(engine->path, epoch);
+    engine->log_damage[0] = '\0'; /* it has its epoch now */
+}
+
 static tide_status sqlite_open(tide_store *store, const char *target, tide_error *err)
 {
     const bool is_as_is = store->options.mode == TIDE_STORE_AS_IS;
@@ -103,6 +144,7 @@ static tide_status sqlite_open(tide_store *store, const char *target, tide_error
     if (!engine->path)
         return tide_fail(err, TIDE_E_INVALID, "cannot find out where %s is: %s", target,
                          strerror(errno));
+    TIDE_TRY(check_log(engine, is_as_is, err));
     if (!is_as_is)
         TIDE_TRY(open_writer(store, engine, err));
     engine->place.file = tide_sqlite_place_of(engine->path).file;
@@ -119,6 +161,11 @@ static void sqlite_close(tide_store *store)
         engine->idle = reader->next;
         tide_sqlite_connection_close(reader);
     }
+    /* The last to close it, of all processes, has emptied the log into the file. */
+    char log[PATH_MAX];
+    (void)snprintf(log, sizeof log, "%s-wal", engine->path ? engine->path : "");
+    if (store->marker && access(log, F_OK) != 0)
+        tide_identity_marker_set_logged(store->marker, false);
     (void)pthread_cond_destroy(&engine->has_reader);
     (void)pthread_mutex_destroy(&engine->lock);
     free(engine->path);
@@ -244,6 +291,7 @@ static tide_status sqlite_host(tide_tx *tx, tide_host *out, tide_error *err)
     if (!tide_sqlite_file_host(engine->path, out->text, sizeof out->text))
         return tide_fail(err, TIDE_E_IO, "cannot look at %s: %s", engine->path, strerror(errno));
     out->is_standby = false;
+    memcpy(out->log_damage, engine->log_damage, sizeof out->log_damage);
     return TIDE_OK;
 }
 
@@ -257,6 +305,7 @@ const tide_engine_ops tide_sqlite_ops = {
     .now = sqlite_now,
     .settle = tide_tx_take_counters_plainly,
     .script = sqlite_script,
+    .keep_log = sqlite_keep_log,
     .host = sqlite_host,
     .describe = tide_sqlite_describe,
     .check = tide_sqlite_check,
