@@ -205,7 +205,7 @@ static void serve_readyz(tide_call *call, tide_view body, void *arg)
 static const tide_route own_routes[] = {
     {.method = "GET",
      .path = "/metrics",
-     .role = TIDE_ROLE_READ,
+     .role = TIDE_ROLE_ANY,
      .is_blocking = true,
      .run = serve_metrics},
     {.method = "GET", .path = "/healthz", .role = TIDE_ROLE_NONE, .run = serve_healthz},
@@ -293,7 +293,7 @@ static tide_status open_access(tide_listener *listener, tide_error *err)
     const tide_access_options access = {.token_file = options->token_file,
                                         .certificate_role = TIDE_ROLE_WRITE,
                                         .is_required = options->wants_tokens,
-                                        .is_insecure = options->is_insecure,
+                                        .local_role = options->local_role,
                                         .hosts = options->hosts,
                                         .host_count = options->host_count,
                                         .env = options->env};

@@ -64,9 +64,10 @@ typedef struct tide_listener_options {
     const char *tls_key;
     const char *tls_ca;
     tide_tls_verify verify;
-    const char *token_file; /* NULL: none */
-    bool wants_tokens;      /* also from callers of this machine */
-    bool is_insecure;
+    const char *token_file;    /* NULL: none */
+    bool wants_tokens;         /* also from callers of this machine */
+    tide_call_role local_role; /* of other users of this machine, who show no token */
+    bool is_insecure;          /* other machines may be served without TLS */
     /* Names of this machine besides addresses and localhost (net/server/auth.h). */
     const char *const *hosts;
     size_t host_count;

@@ -68,6 +68,8 @@ tide_status tide_cli_listener_options(tide_cli *cli, tide_log *log, tide_listene
                                             TIDE_LOG_DEBUG};
     static const tide_tls_verify verify[] = {TIDE_TLS_VERIFY_NONE, TIDE_TLS_VERIFY_OPTIONAL,
                                              TIDE_TLS_VERIFY_REQUIRED};
+    static const tide_call_role roles[] = {TIDE_ROLE_NONE, TIDE_ROLE_INGEST, TIDE_ROLE_READ,
+                                           TIDE_ROLE_WRITE, TIDE_ROLE_ADMIN};
     tide_env *env = tide_env_system();
     tide_log_init(log, stderr, env,
                   tide_cli_number(cli, TIDE_CLI_LOG_FORMAT) == 1 ? TIDE_LOG_JSON : TIDE_LOG_LOGFMT,
@@ -82,6 +84,7 @@ tide_status tide_cli_listener_options(tide_cli *cli, tide_log *log, tide_listene
         .verify = verify[tide_cli_number(cli, TIDE_CLI_CLIENT_CERTS)],
         .token_file = tide_cli_text(cli, TIDE_CLI_TOKEN_FILE),
         .wants_tokens = tide_cli_is_given(cli, TIDE_CLI_REQUIRE_TOKEN),
+        .local_role = roles[tide_cli_number(cli, TIDE_CLI_LOCAL_ROLE)],
         .is_insecure = tide_cli_is_given(cli, TIDE_CLI_INSECURE),
         .drain_us = tide_cli_number(cli, TIDE_CLI_DRAIN),
     };

@@ -9,8 +9,8 @@
 
 /* For .takes of such a verb: what is read below. */
 #define TIDE_CLI_LISTENER_OPTIONS                                                                  \
-    CONFIG, TLS_CERT, TLS_KEY, TLS_CA, CLIENT_CERTS, TOKEN_FILE, REQUIRE_TOKEN, INSECURE,          \
-        ALLOW_HOST, NET_LIMIT, LOG_LEVEL, LOG_FORMAT, DRAIN
+    CONFIG, TLS_CERT, TLS_KEY, TLS_CA, CLIENT_CERTS, TOKEN_FILE, REQUIRE_TOKEN, LOCAL_ROLE,        \
+        INSECURE, ALLOW_HOST, NET_LIMIT, LOG_LEVEL, LOG_FORMAT, DRAIN
 
 /* Everything but ports and store. The log is the caller's memory. TIDE_E_INVALID: a limit. */
 TIDE_MUST_CHECK tide_status tide_cli_listener_options(tide_cli *cli, tide_log *log,

@@ -183,8 +183,10 @@ enum {
       "further tokens: NAME ROLE TOKEN-OR-SHA256 per line")                                        \
     X(REQUIRE_TOKEN, "require-token", 0, NULL, NULL, NULL, FLAG, 0, 0,                             \
       "demand a token from callers of this machine, too")                                          \
+    X(LOCAL_ROLE, "local-role", 0, "none|ingest|read|write|admin", "ingest", NULL, CHOICE, 0, 0,   \
+      "what other users of this machine may do without a token")                                   \
     X(INSECURE, "insecure", 0, NULL, NULL, NULL, FLAG, 0, 0,                                       \
-      "serve other machines without TLS and without tokens")                                       \
+      "serve other machines without TLS; they need tokens all the same")                           \
     X(ALLOW_HOST, "allow-host", 0, "NAME", NULL, NULL, TEXTS, 0, 64,                               \
       "a name of this machine that callers without a token may use, besides localhost")            \
     X(NET_LIMIT, "net-limit", 0, "NAME=N", NULL, NULL, TEXTS, 0, 64,                               \

@@ -13,6 +13,34 @@
 
 enum { METADATA_VALUE_MAX = 65536 };
 
+bool tide_role_includes(tide_call_role role, tide_call_role needed)
+{
+    switch (needed) {
+    case TIDE_ROLE_NONE:
+        return true;
+    case TIDE_ROLE_ANY:
+        return role != TIDE_ROLE_NONE;
+    case TIDE_ROLE_INGEST:
+        return role == TIDE_ROLE_INGEST || role == TIDE_ROLE_WRITE || role == TIDE_ROLE_ADMIN;
+    case TIDE_ROLE_READ:
+        return role == TIDE_ROLE_READ || role == TIDE_ROLE_WRITE || role == TIDE_ROLE_ADMIN;
+    case TIDE_ROLE_WRITE:
+        return role == TIDE_ROLE_WRITE || role == TIDE_ROLE_ADMIN;
+    case TIDE_ROLE_ADMIN:
+        return role == TIDE_ROLE_ADMIN;
+    }
+    return false;
+}
+
+const char *tide_role_name(tide_call_role role)
+{
+    static const char *const names[] = {
+        [TIDE_ROLE_NONE] = "none",   [TIDE_ROLE_READ] = "read",     [TIDE_ROLE_WRITE] = "write",
+        [TIDE_ROLE_ADMIN] = "admin", [TIDE_ROLE_INGEST] = "ingest", [TIDE_ROLE_ANY] = "any",
+    };
+    return names[role];
+}
+
 char *tide_call_take(tide_call *call, size_t *len)
 {
     if (!call->current)

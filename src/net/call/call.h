@@ -49,12 +49,21 @@ typedef enum tide_call_kind {
     TIDE_CALL_BIDIRECTIONAL,
 } tide_call_kind;
 
+/* What a caller may do, and what a method needs. A role includes the calls of others, but not all of those with a lower
+ * number (tide_role_includes): who may ingest may not read, and the other way round. */
 typedef enum tide_call_role {
-    TIDE_ROLE_NONE,  /* health, reflection: nobody is asked for a token */
-    TIDE_ROLE_READ,  /* queries */
-    TIDE_ROLE_WRITE, /* ingest, claims */
-    TIDE_ROLE_ADMIN,
+    TIDE_ROLE_NONE,   /* health, reflection: nobody is asked for a token */
+    TIDE_ROLE_READ,   /* queries */
+    TIDE_ROLE_WRITE,  /* claims, commits; also ingest and read */
+    TIDE_ROLE_ADMIN,  /* everything */
+    TIDE_ROLE_INGEST, /* records and telemetry come in, nothing but metrics goes out */
+    TIDE_ROLE_ANY,    /* of a method: whoever has a role */
 } tide_call_role;
+
+bool tide_role_includes(tide_call_role role, tide_call_role needed);
+
+/* "none", "ingest", "read", "write", "admin" */
+const char *tide_role_name(tide_call_role role);
 
 typedef void tide_call_fn(tide_call *call, tide_view message, void *arg);
 

@@ -70,6 +70,7 @@ struct tide_call {
     char *query;
     char *content_type;
     char *peer;
+    tide_peer_owner owner;
     tide_caller identity;
     bool has_identity;
     int64_t opened_us;
@@ -133,6 +134,7 @@ typedef struct tide_call_origin {
     const char *method;
     const char *target; /* path and query */
     const char *peer;
+    tide_peer_owner owner;
     const char *certificate; /* NULL: none */
     bool is_h2;
     bool is_head_too_large;

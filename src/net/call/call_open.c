@@ -29,7 +29,7 @@ static tide_call *make_call(tide_site *site, const tide_call_origin *origin)
     if (!call)
         return NULL;
     atomic_init(&call->refs, 1);
-    call->account = tide_account_get(&site->accounts, origin->peer);
+    call->account = tide_account_get(&site->accounts, origin->peer, origin->owner);
     if (!call->account) {
         free(call);
         return NULL;
@@ -56,6 +56,7 @@ static tide_call *make_call(tide_site *site, const tide_call_origin *origin)
         tide_call_release(call);
         return NULL;
     }
+    call->owner = origin->owner;
     call->is_h2 = origin->is_h2;
     call->is_head = strcmp(origin->method, "HEAD") == 0;
     call->opened_us = site->env->mono_us(site->env);
@@ -196,6 +197,7 @@ static bool authorise(tide_call *call, const char *certificate)
         .token = bearer_token(&call->request),
         .certificate = certificate,
         .peer = call->peer,
+        .owner = call->owner,
         .host = authority ? authority : tide_head_text(&call->request, "host"),
         .origin = get_web_origin(&call->request),
     };
@@ -210,10 +212,15 @@ static bool authorise(tide_call *call, const char *certificate)
         return false;
     }
     call->has_identity = true;
-    if (call->identity.role < needed) {
+    if (!tide_role_includes(call->identity.role, needed)) {
+        const bool is_user = !given.token && !given.certificate;
         tide_count(&site->counters.refused_denied, 1);
-        tide_call_refuse(call, TIDE_GRPC_PERMISSION_DENIED, 403, 0, "'%s' may not call %s",
-                         call->identity.name, call->path);
+        tide_call_refuse(call, TIDE_GRPC_PERMISSION_DENIED, 403, 0,
+                         "'%s' has role %s and may not call %s%s", call->identity.name,
+                         tide_role_name(call->identity.role), call->path,
+                         is_user ? ": show a token (tidemark token create), call as the daemon's "
+                                   "user, or start it with another --local-role"
+                                 : "");
         return false;
     }
     return true;

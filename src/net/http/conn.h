@@ -40,7 +40,8 @@ struct tide_conn {
 
 typedef struct tide_conn_setup {
     tide_site *site;
-    const char *peer;        /* copied */
+    const char *peer; /* copied */
+    tide_peer_owner owner;
     const char *certificate; /* copied; NULL: none */
     void (*wake)(void *arg);
     void *wake_arg;

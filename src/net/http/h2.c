@@ -190,6 +190,7 @@ static int open_call(tide_h2 *h2, tide_h2_stream *stream)
             .method = method,
             .target = target,
             .peer = h2->peer,
+            .owner = h2->owner,
             .certificate = h2->certificate,
             .is_h2 = true,
             .is_head_too_large = stream->is_head_too_large,
@@ -364,6 +365,7 @@ tide_conn *tide_h2_new(const tide_conn_setup *setup, int64_t now_us)
     h2->site = setup->site;
     tide_site_hold(h2->site);
     h2->peer = strdup(setup->peer);
+    h2->owner = setup->owner;
     h2->certificate = setup->certificate ? strdup(setup->certificate) : NULL;
     h2->wake = setup->wake;
     h2->wake_arg = setup->wake_arg;

@@ -2,7 +2,7 @@
 
 #include <stdlib.h>
 
-enum { FIRST_RESETS = 16 };
+#include "base/list.h"
 
 void tide_h2_closed_done(tide_h2_closed *closed)
 {
@@ -34,7 +34,7 @@ bool tide_h2_closed_is_gap(const tide_h2_closed *closed, int32_t id)
 static tide_h2_reset *find_reset(const tide_h2_closed *closed, int32_t id)
 {
     const size_t count =
-        closed->reset_count < closed->reset_size ? closed->reset_count : closed->reset_size;
+        closed->reset_count < TIDE_H2_RESETS ? closed->reset_count : TIDE_H2_RESETS;
     for (size_t i = 0; i < count; i++)
         if (closed->resets[i].id == id)
             return &closed->resets[i];
@@ -45,15 +45,12 @@ void tide_h2_closed_reset(tide_h2_closed *closed, int32_t id, int32_t window)
 {
     if (find_reset(closed, id))
         return;
-    if (closed->reset_count >= closed->reset_size && closed->reset_size < TIDE_H2_RESETS) {
-        const size_t size = closed->reset_size == 0 ? FIRST_RESETS : closed->reset_size * 2;
-        tide_h2_reset *grown = realloc(closed->resets, size * sizeof *grown);
-        if (!grown)
-            return;
-        closed->resets = grown;
-        closed->reset_size = size;
-    }
-    closed->resets[closed->reset_count++ % closed->reset_size] =
+    const int64_t count = (int64_t)closed->reset_count;
+    if (closed->reset_count < TIDE_H2_RESETS &&
+        tide_list_room(&closed->resets, count, sizeof *closed->resets, TIDE_H2_RESETS, NULL) !=
+            TIDE_OK)
+        return;
+    closed->resets[closed->reset_count++ % TIDE_H2_RESETS] =
         (tide_h2_reset){.id = id, .left = window};
 }
 

@@ -37,8 +37,7 @@ typedef struct tide_h2_closed {
     tide_h2_gap gaps[TIDE_H2_GAPS];
     size_t gap_count; /* ever; the newest are kept */
     tide_h2_reset *resets;
-    size_t reset_size;  /* allocated */
-    size_t reset_count; /* ever */
+    size_t reset_count; /* ever; the newest are kept */
 } tide_h2_closed;
 
 void tide_h2_closed_done(tide_h2_closed *closed);

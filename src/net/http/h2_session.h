@@ -43,6 +43,7 @@ struct tide_h2 {
     tide_conn conn; /* first */
     tide_site *site;
     char *peer;
+    tide_peer_owner owner;
     char *certificate;
     void (*wake)(void *arg);
     void *wake_arg;

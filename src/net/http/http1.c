@@ -39,6 +39,7 @@ static void open_call(tide_http1 *http1, tide_http1_head *head)
         .method = head->method,
         .target = head->target,
         .peer = http1->peer,
+        .owner = http1->owner,
         .certificate = http1->certificate,
         .head = &head->fields,
         .wake = http1->wake,
@@ -208,6 +209,7 @@ tide_conn *tide_http1_new(const tide_conn_setup *setup, int64_t now_us)
     http1->site = setup->site;
     tide_site_hold(http1->site);
     http1->peer = strdup(setup->peer);
+    http1->owner = setup->owner;
     http1->certificate = setup->certificate ? strdup(setup->certificate) : NULL;
     http1->wake = setup->wake;
     http1->wake_arg = setup->wake_arg;

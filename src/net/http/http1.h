@@ -33,6 +33,7 @@ typedef struct tide_http1 {
     tide_conn conn; /* first */
     tide_site *site;
     char *peer;
+    tide_peer_owner owner;
     char *certificate;
     void (*wake)(void *arg);
     void *wake_arg;

@@ -8,6 +8,8 @@
 
 enum { HOST_SIZE = 64 };
 
+_Static_assert(sizeof(tide_account_key) == 14, "keys are compared as bytes, without gaps");
+
 void tide_budget_init(tide_budget *budget, size_t max, tide_budget *whole)
 {
     atomic_init(&budget->used, 0);
@@ -57,18 +59,28 @@ static tide_peer_key key_of(const char *peer)
     return key;
 }
 
-static tide_account **find_place(tide_accounts *accounts, const tide_peer_key *key)
+static tide_account_key make_key(const char *peer, tide_peer_owner owner)
+{
+    tide_account_key key = {.peer = key_of(peer)};
+    key.owner[0] = owner.is_known;
+    if (owner.is_known)
+        memcpy(key.owner + 1, &owner.uid, sizeof owner.uid);
+    return key;
+}
+
+static tide_account **find_place(tide_accounts *accounts, const tide_account_key *key)
 {
     size_t hash = 0;
-    for (size_t i = 0; i < sizeof key->bytes; i++)
-        hash = hash * 31 + key->bytes[i];
+    const uint8_t *bytes = (const uint8_t *)key;
+    for (size_t i = 0; i < sizeof *key; i++)
+        hash = hash * 31 + bytes[i];
     tide_account **at = &accounts->chains[hash % TIDE_ACCOUNT_CHAINS];
     while (*at && memcmp(&(*at)->key, key, sizeof *key) != 0)
         at = &(*at)->next;
     return at;
 }
 
-static tide_account *make_account(const tide_accounts *accounts, const tide_peer_key *key)
+static tide_account *make_account(const tide_accounts *accounts, const tide_account_key *key)
 {
     tide_account *account = calloc(1, sizeof *account);
     if (!account)
@@ -80,9 +92,9 @@ static tide_account *make_account(const tide_accounts *accounts, const tide_peer
     return account;
 }
 
-tide_account *tide_account_get(tide_accounts *accounts, const char *peer)
+tide_account *tide_account_get(tide_accounts *accounts, const char *peer, tide_peer_owner owner)
 {
-    const tide_peer_key key = key_of(peer);
+    const tide_account_key key = make_key(peer, owner);
     (void)pthread_mutex_lock(&accounts->lock);
     tide_account **at = find_place(accounts, &key);
     if (!*at)

@@ -282,22 +282,31 @@ static tide_status name_peer(tide_caller *out, const char *name, tide_call_role 
                              tide_error *err)
 {
     if (role == TIDE_ROLE_NONE)
-        return tide_fail(err, TIDE_E_UNAUTHENTICATED, "no credentials");
+        return tide_fail(err, TIDE_E_UNAUTHENTICATED,
+                         "no credentials: show a token (tidemark token create)");
     *out = (tide_caller){.role = role};
     (void)snprintf(out->name, sizeof out->name, "%s", name);
     return TIDE_OK;
 }
 
-/* Nothing was shown: where does it come from? */
+/* Nothing was shown: where does it come from, and who runs it there? */
 static tide_status name_nobody(const tide_auth *auth, const tide_credentials *given,
                                const char *peer, tide_caller *out, tide_error *err)
 {
     const tide_auth_options *options = &auth->options;
+    const tide_peer_owner owner = given->owner;
     if (!tide_auth_is_local(peer))
         return name_peer(out, "", options->stranger_role, err);
-    TIDE_TRY(name_peer(out, "", options->local_role, err));
+    const bool is_own = owner.is_known && (owner.uid == 0 || owner.uid == options->own_uid);
+    const tide_call_role role = is_own ? options->local_role : options->other_role;
+    char name[32] = "";
+    if (!is_own && owner.is_known)
+        (void)snprintf(name, sizeof name, "user %u", owner.uid);
+    else if (!is_own)
+        (void)snprintf(name, sizeof name, "unknown user");
+    TIDE_TRY(name_peer(out, name, role, err));
     /* Where strangers may do as much it is not for the address. No browser gets at a local socket. */
-    if (options->local_role <= options->stranger_role || strncmp(peer, "unix:", 5) == 0)
+    if (role == options->stranger_role || strncmp(peer, "unix:", 5) == 0)
         return TIDE_OK;
     return tide_auth_check_host(given->host, given->origin, options->hosts, options->host_count,
                                 err);

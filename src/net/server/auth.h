@@ -5,7 +5,8 @@
  *     a token of an agent, and       the token's name; refused when the certificate names another agent
  *       a certificate
  *     a certificate (checked by TLS) its name, with the role that the options give certificates
- *     nothing, from this machine     nobody in particular, with the options' role for local callers; but not a web page
+ *     nothing, from this machine     the daemon's own user and root: the options' local_role; other users, and those that the
+ *                                    kernel does not tell: other_role (peer_owner.h). But not a web page
  *     nothing, from elsewhere        nobody in particular, with the options' role for strangers
  *
  * A role that is TIDE_ROLE_NONE opens nothing: the call is refused with TIDE_E_UNAUTHENTICATED.
@@ -72,7 +73,9 @@ typedef struct tide_auth_options {
     void *lookup_arg;
     const char *token_file;          /* NULL: none */
     tide_call_role certificate_role; /* of who shows a certificate and no token */
-    tide_call_role local_role;       /* of who shows nothing, from this machine */
+    tide_call_role local_role;       /* of own_uid and root on this machine, who show nothing */
+    tide_call_role other_role;       /* of its other users */
+    uint32_t own_uid;                /* whom the daemon runs as */
     tide_call_role
         stranger_role; /* of who shows nothing, from elsewhere: NONE, unless somebody insists */
     const char *const

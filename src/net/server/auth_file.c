@@ -12,7 +12,10 @@ tide_status tide_auth_role_find(tide_call_role *out, tide_view name)
     static const struct {
         const char *name;
         tide_call_role role;
-    } roles[] = {{"read", TIDE_ROLE_READ}, {"write", TIDE_ROLE_WRITE}, {"admin", TIDE_ROLE_ADMIN}};
+    } roles[] = {{"ingest", TIDE_ROLE_INGEST},
+                 {"read", TIDE_ROLE_READ},
+                 {"write", TIDE_ROLE_WRITE},
+                 {"admin", TIDE_ROLE_ADMIN}};
     for (size_t i = 0; i < sizeof roles / sizeof roles[0]; i++) {
         if (!tide_view_equal(name, tide_view_of(roles[i].name)))
             continue;
@@ -96,8 +99,8 @@ static tide_status read_row(tide_auth_row *row, const tide_view words[COLUMN_COU
     memcpy(row->name, words[0].ptr, words[0].len);
     row->name[words[0].len] = '\0';
     if (tide_auth_role_find(&row->role, words[1]) != TIDE_OK)
-        return tide_fail(err, TIDE_E_INVALID, "the role of '%s' is none of read, write, admin",
-                         row->name);
+        return tide_fail(err, TIDE_E_INVALID,
+                         "the role of '%s' is none of ingest, read, write, admin", row->name);
     if (!is_visible(words[2]))
         return tide_fail(err, TIDE_E_INVALID, "the token of '%s' is not visible ASCII", row->name);
     return read_digest(row->digest, words[2], err);

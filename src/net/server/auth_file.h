@@ -4,7 +4,7 @@
  *     collector-1   write sha256:9f86d081884c7d659a2feaa0c55ad015a3bf4f1b2b0b822cd15d6c15b0f00a08
  *     dashboard     read  tide_Jc5gWw...
  *
- * One token per line: a name, a role (read, write, admin), and the SHA-256 of the token in hexadecimal (with or without
+ * One token per line: a name, a role (ingest, read, write, admin), and the SHA-256 of the token in hexadecimal (with or without
  * "sha256:") or the token itself. Words are parted by spaces or tabs; empty lines and lines that begin with '#' do not
  * count. A token is TIDE_AUTH_SECRET_MIN or more visible ASCII characters; 64 hexadecimal digits are always a digest.
  *
@@ -46,7 +46,7 @@ TIDE_MUST_CHECK tide_status tide_auth_rows_parse(tide_auth_rows *out, tide_view 
                                                  const char *name, tide_error *err);
 void tide_auth_rows_done(tide_auth_rows *rows);
 
-/* "read", "write", "admin". TIDE_NONE: something else. */
+/* "ingest", "read", "write", "admin". TIDE_NONE: something else. */
 TIDE_MUST_CHECK tide_status tide_auth_role_find(tide_call_role *out, tide_view name);
 
 #endif

@@ -152,6 +152,7 @@ static bool choose_protocol(tide_link *link, int64_t now_us)
     const tide_conn_setup setup = {
         .site = link->loop->shared->site,
         .peer = link->peer,
+        .owner = link->owner,
         .certificate = link->certificate[0] ? link->certificate : NULL,
         .wake = tide_link_wake,
         .wake_arg = link,
@@ -418,6 +419,7 @@ void tide_link_open(tide_loop *loop, const tide_arrival *arrival)
     link->timer_us = link->stalled_us = link->busy_us = INT64_MAX;
     link->opened_us = now_of(link);
     tide_address_text(link->peer, address);
+    link->owner = tide_peer_owner_find(arrival->fd, address);
     set_socket(link, arrival->fd, address->sa_family);
     link->timer = evtimer_new(loop->base, on_time, link);
     link->bev = make_bufferevent(link, arrival->fd);

@@ -77,6 +77,7 @@ struct tide_link {
     int64_t timer_us; /* what the timer is set to; INT64_MAX: nothing */
     tide_conn *conn;  /* NULL until the first bytes tell the protocol */
     char peer[TIDE_ADDRESS_TEXT_MAX];
+    tide_peer_owner owner;
     char certificate[TIDE_TLS_NAME_MAX + 1]; /* "": none */
     tide_peer_key key;
     bool has_key;

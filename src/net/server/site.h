@@ -26,6 +26,7 @@
 #include "net/http/counters.h"
 #include "net/http/limits.h"
 #include "net/server/account.h"
+#include "net/server/peer_owner.h"
 
 enum { TIDE_IDENTITY_NAME_MAX = 255 }; /* bytes, without the terminator */
 
@@ -34,6 +35,7 @@ typedef struct tide_credentials {
     const char *token;       /* of "Authorization: Bearer"; NULL: none */
     const char *certificate; /* the checked name of the peer's certificate; NULL: none */
     const char *peer;        /* address:port */
+    tide_peer_owner owner;   /* the user at the other end, on this machine */
     const char *host;        /* of Host or :authority, as it came; NULL: none */
     const char *origin;      /* of Origin: the web page that calls; NULL: none */
 } tide_credentials;

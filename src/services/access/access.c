@@ -3,6 +3,7 @@
 #include <pthread.h>
 #include <stdlib.h>
 #include <string.h>
+#include <unistd.h>
 
 #include <tidemark/token.h>
 
@@ -95,9 +96,10 @@ tide_status tide_access_open(tide_access **out, tide_store *store,
         .token_file = options->token_file,
         .certificate_role = options->certificate_role,
         .local_role = options->is_required ? TIDE_ROLE_NONE : TIDE_ROLE_ADMIN,
+        .other_role = options->is_required ? TIDE_ROLE_NONE : options->local_role,
+        .own_uid = geteuid(),
         .hosts = options->hosts,
         .host_count = options->host_count,
-        .stranger_role = options->is_insecure ? TIDE_ROLE_ADMIN : TIDE_ROLE_NONE,
     };
     TIDE_TRY(tide_auth_open(&access->auth, &auth, err));
     *out = TIDE_TAKE(access);

@@ -7,8 +7,9 @@
  * uses of tokens are stored, about once a minute each, by a step of the daemon (tide_access_write_uses): no call waits for
  * that.
  *
- * Loopback without authentication by default: as long as nothing is configured (is_required is false) local callers may do
- * everything; a token that is shown must be good all the same. With is_required everybody needs a credential.
+ * On this machine the kernel says who calls (net/server/peer_owner.h). The daemon's own user and root may do everything
+ * without a token, other users what local_role allows; a token that is shown must be good all the same. With is_required
+ * everybody needs a credential. Callers from elsewhere always do.
  *
  * Survives: nothing is kept here. Uses of the last second before a crash may be forgotten.
  * Threads: safe. Limits: at most TIDE_ACCESS_USES uses wait to be written down; more are forgotten until they come again. */
@@ -28,8 +29,8 @@ typedef struct tide_access tide_access;
 typedef struct tide_access_options {
     const char *token_file;          /* besides the store's tokens; NULL: none */
     tide_call_role certificate_role; /* of who shows a certificate alone; NONE: it opens nothing */
-    bool is_required;                /* also from this machine */
-    bool is_insecure;                /* strangers may do everything: somebody insists */
+    tide_call_role local_role;       /* of other users of this machine, who show nothing */
+    bool is_required;                /* a token or a certificate, from everybody */
     const char *const *hosts;        /* names by which callers without credentials may call it */
     size_t host_count;
     tide_env *env; /* NULL: tide_env_system() */

@@ -577,7 +577,7 @@ RUN(records, answer_one)
 
 #define ROW(method_, request_, response_, fn_)                                                     \
     {                                                                                              \
-        .path = SERVICE "/" method_, .kind = TIDE_CALL_UNARY, .role = TIDE_ROLE_WRITE,             \
+        .path = SERVICE "/" method_, .kind = TIDE_CALL_UNARY, .role = TIDE_ROLE_INGEST,             \
         .is_blocking = true, .request = &tidemark__agent__v1__##request_##__descriptor,            \
         .response = &tidemark__agent__v1__##response_##__descriptor, .run = run_##fn_              \
     }

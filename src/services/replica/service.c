@@ -20,7 +20,8 @@ static tide_status get_marks(tide_replica_service *service, tide_call *call,
     const REPLICA(GetMarksRequest) *given = (const REPLICA(GetMarksRequest) *)request;
     TIDE_CLEANUP(tide_peer_marks_done) tide_peer_marks theirs = {.origin_count = 0};
     TIDE_CLEANUP(tide_peer_marks_done) tide_peer_marks ours = {.origin_count = 0};
-    const bool is_peer = given->node.len > 0 && tide_call_role_of(call) >= TIDE_ROLE_WRITE;
+    const bool is_peer =
+        given->node.len > 0 && tide_role_includes(tide_call_role_of(call), TIDE_ROLE_WRITE);
     if (given->node.len > 0) {
         TIDE_TRY(tide_wire_node(&theirs.node, &given->node, err));
         TIDE_TRY(tide_wire_read_marks(&theirs, given->origins, given->n_origins, NULL, 0, err));

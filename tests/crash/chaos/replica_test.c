@@ -40,6 +40,7 @@ enum {
     ODD = 2, /* the node whose clock is wrong */
 };
 
+#define TOKEN "0123456789abcdef0123456789abcdef"
 #define FAKETIME "/usr/lib/x86_64-linux-gnu/faketime/libfaketimeMT.so.1"
 
 #if defined(__has_feature)
@@ -151,10 +152,17 @@ static void start_daemon(replicas *r, node *n)
     path_of(r, n, "clock", path);
     (void)snprintf(clock, sizeof clock, "FAKETIME_TIMESTAMP_FILE=%s", path);
     (void)snprintf(listen, sizeof listen, "%s:4321", n->machine.address);
-    const char *argv[24] = {"setpriv", "--pdeathsig", "KILL",           r->program, "replica",
-                            "run",     database,      "--listen",       listen,     "--insecure",
-                            "--every", "500ms",       "--peer-insecure"};
-    int count = 13;
+    char tokens[TEMPDIR_PATH_MAX];
+    char token[TEMPDIR_PATH_MAX];
+    path_of(r, n, "tokens", tokens);
+    path_of(r, n, "token", token);
+    assert_ok(tide_file_replace(tokens, tide_view_of("chaos write " TOKEN "\n"), NULL));
+    assert_ok(tide_file_replace(token, tide_view_of(TOKEN "\n"), NULL));
+    const char *argv[32] = {
+        "setpriv",         "--pdeathsig",  "KILL", r->program,          "replica", "run",
+        database,          "--listen",     listen, "--insecure",        "--every", "500ms",
+        "--peer-insecure", "--token-file", tokens, "--peer-token-file", token};
+    int count = 17;
     for (int i = 0; i < NODES; i++) {
         if (&r->nodes[i] == n)
             continue;

@@ -28,8 +28,11 @@ void http1_rig_reopen(http1_rig *rig, const char *peer)
 {
     if (rig->conn)
         rig->conn->class->free(rig->conn);
-    const tide_conn_setup setup = {
-        .site = rig->site, .peer = peer, .wake = note_wake, .wake_arg = rig};
+    const tide_conn_setup setup = {.site = rig->site,
+                                   .peer = peer,
+                                   .owner = {.is_known = true},
+                                   .wake = note_wake,
+                                   .wake_arg = rig};
     rig->conn = tide_http1_new(&setup, rig->env.mono_us);
     assert_non_null(rig->conn);
     tide_buffer_clear(&rig->input);

@@ -61,18 +61,24 @@ static int teardown(void **state)
     return 0;
 }
 
+enum { OWN_UID = 1000 };
+
 static void open_auth(auth_test *t, tide_auth_options options)
 {
     options.env = &t->clock.env;
     options.lookup = look_up;
     options.lookup_arg = t;
+    options.own_uid = OWN_UID;
     assert_ok_err(tide_auth_open(&t->auth, &options, &t->err), &t->err);
 }
 
 static tide_status check(auth_test *t, const char *token, const char *certificate,
                          const char *address)
 {
-    const tide_credentials given = {.token = token, .certificate = certificate, .peer = address};
+    const tide_credentials given = {.token = token,
+                                    .certificate = certificate,
+                                    .peer = address,
+                                    .owner = {.is_known = true, .uid = OWN_UID}};
     t->peer = (tide_caller){.role = TIDE_ROLE_NONE};
     return tide_auth_check(t->auth, &given, &t->peer, &t->err);
 }
@@ -245,6 +251,59 @@ static void without_a_token_certificate_and_address_decide(void **state)
     assert_int_equal(0, t->asked_count);
 }
 
+/* Root and the daemon's own user are trusted on this machine; others, and who cannot be told, are not. */
+static void on_this_machine_the_user_decides(void **state)
+{
+    auth_test *t = *state;
+    static const struct {
+        tide_peer_owner owner;
+        tide_call_role role;
+        const char *name;
+    } rows[] = {
+        {{.is_known = true, .uid = OWN_UID}, TIDE_ROLE_ADMIN, ""},
+        {{.is_known = true, .uid = 0}, TIDE_ROLE_ADMIN, ""},
+        {{.is_known = true, .uid = 65534}, TIDE_ROLE_INGEST, "user 65534"},
+        {{.is_known = false, .uid = OWN_UID}, TIDE_ROLE_INGEST, "unknown user"},
+        {{.is_known = false, .uid = 0}, TIDE_ROLE_INGEST, "unknown user"},
+    };
+    static const char *const peers[] = {"127.0.0.1:5", "[::1]:5", "unix:"};
+    open_auth(t, (tide_auth_options){.local_role = TIDE_ROLE_ADMIN,
+                                     .other_role = TIDE_ROLE_INGEST,
+                                     .own_uid = OWN_UID});
+    for (size_t i = 0; i < sizeof rows / sizeof rows[0]; i++) {
+        for (size_t j = 0; j < sizeof peers / sizeof peers[0]; j++) {
+            const tide_credentials given = {.peer = peers[j], .owner = rows[i].owner};
+            assert_ok_err(tide_auth_check(t->auth, &given, &t->peer, &t->err), &t->err);
+            assert_int_equal(rows[i].role, t->peer.role);
+            assert_string_equal(rows[i].name, t->peer.name);
+        }
+        /* elsewhere a uid means nothing */
+        const tide_credentials given = {.peer = "10.0.0.1:5", .owner = rows[i].owner};
+        assert_status(TIDE_E_UNAUTHENTICATED, tide_auth_check(t->auth, &given, &t->peer, &t->err));
+    }
+}
+
+static void roles_include_what_their_names_say(void **state)
+{
+    (void)state;
+    static const struct {
+        tide_call_role role;
+        const char *includes; /* of any, ingest, read, write, admin */
+    } rows[] = {{TIDE_ROLE_NONE, "00000"},
+                {TIDE_ROLE_INGEST, "11000"},
+                {TIDE_ROLE_READ, "10100"},
+                {TIDE_ROLE_WRITE, "11110"},
+                {TIDE_ROLE_ADMIN, "11111"}};
+    static const tide_call_role needed[] = {TIDE_ROLE_ANY, TIDE_ROLE_INGEST, TIDE_ROLE_READ,
+                                            TIDE_ROLE_WRITE, TIDE_ROLE_ADMIN};
+    for (size_t i = 0; i < sizeof rows / sizeof rows[0]; i++) {
+        assert_true(tide_role_includes(rows[i].role, TIDE_ROLE_NONE));
+        for (size_t j = 0; j < sizeof needed / sizeof needed[0]; j++)
+            assert_int_equal(rows[i].includes[j] == '1',
+                             tide_role_includes(rows[i].role, needed[j]));
+    }
+}
+
 static void addresses_of_this_machine_are_known(void **state)
 {
     (void)state;
@@ -395,8 +454,10 @@ static void a_web_page_is_not_this_machine(void **state)
     open_auth(t,
               (tide_auth_options){.local_role = TIDE_ROLE_ADMIN, .hosts = names, .host_count = 1});
     for (size_t i = 0; i < sizeof rows / sizeof rows[0]; i++) {
-        tide_credentials given = {
-            .peer = "127.0.0.1:5", .host = rows[i].host, .origin = rows[i].origin};
+        tide_credentials given = {.owner = {.is_known = true},
+                                  .peer = "127.0.0.1:5",
+                                  .host = rows[i].host,
+                                  .origin = rows[i].origin};
         print_message("%s, %s\n", given.host, given.origin);
         assert_status(rows[i].status, tide_auth_check(t->auth, &given, &t->peer, &t->err));
         given.peer = "unix:";
@@ -407,7 +468,8 @@ static void a_web_page_is_not_this_machine(void **state)
                                    .origin = rows[i].origin};
         assert_ok(tide_auth_check(t->auth, &given, &t->peer, &t->err));
     }
-    const tide_credentials evil = {.peer = "127.0.0.1:5", .host = "evil.example.com"};
+    const tide_credentials evil = {
+        .peer = "127.0.0.1:5", .owner = {.is_known = true}, .host = "evil.example.com"};
     assert_status(TIDE_E_DENIED, tide_auth_check(t->auth, &evil, &t->peer, &t->err));
     assert_contains(t->err.text, "'evil.example.com'");
     assert_contains(t->err.text, "--allow-host");
@@ -435,7 +497,8 @@ static void where_strangers_are_trusted_names_do_not_matter(void **state)
     auth_test *t = *state;
     open_auth(t,
               (tide_auth_options){.local_role = TIDE_ROLE_ADMIN, .stranger_role = TIDE_ROLE_ADMIN});
-    const tide_credentials given = {.peer = "127.0.0.1:5", .host = "agent.example.com"};
+    const tide_credentials given = {
+        .peer = "127.0.0.1:5", .owner = {.is_known = true}, .host = "agent.example.com"};
     assert_ok(tide_auth_check(t->auth, &given, &t->peer, &t->err));
 }
 
@@ -457,6 +520,8 @@ TEST_FILE()
         AUTH_CASE(a_web_page_is_not_this_machine),
         AUTH_CASE(only_names_of_hosts_are_taken_as_names),
         AUTH_CASE(where_strangers_are_trusted_names_do_not_matter),
+        AUTH_CASE(on_this_machine_the_user_decides),
+        AUTH_CASE(roles_include_what_their_names_say),
         AUTH_CASE(addresses_of_this_machine_are_known),
         AUTH_CASE(other_addresses_need_tls_and_credentials),
         AUTH_CASE(the_file_knows_tokens_and_digests),

@@ -146,6 +146,37 @@ static void held_bytes_are_charged_and_given_back(void **state)
     assert_int_equal(0, atomic_load(&budget.used));
 }
 
+/* Unfinished uploads of one user do not keep out the others of the machine. */
+static void each_user_of_this_machine_has_a_share(void **state)
+{
+    (void)state;
+    tide_net_limits limits;
+    tide_net_limits_init(&limits);
+    tide_budget requests;
+    tide_budget answers;
+    tide_accounts accounts;
+    tide_budget_init(&requests, 1000000, NULL);
+    tide_budget_init(&answers, 1000000, NULL);
+    tide_accounts_init(&accounts, &requests, &answers, &limits);
+    const tide_peer_owner root = {.is_known = true, .uid = 0};
+    const tide_peer_owner user = {.is_known = true, .uid = 1000};
+    tide_account *all[] = {tide_account_get(&accounts, "127.0.0.1:5", root),
+                           tide_account_get(&accounts, "127.0.0.1:6", user),
+                           tide_account_get(&accounts, "127.0.0.1:7", (tide_peer_owner){0}),
+                           tide_account_get(&accounts, "unix:", user),
+                           tide_account_get(&accounts, "unix:", root)};
+    tide_account *same = tide_account_get(&accounts, "127.0.0.1:8", user);
+    const size_t count = sizeof all / sizeof all[0];
+    assert_ptr_equal(all[1], same);
+    for (size_t i = 0; i < count; i++)
+        for (size_t j = i + 1; j < count; j++)
+            assert_ptr_not_equal(all[i], all[j]);
+    for (size_t i = 0; i < count; i++)
+        tide_account_release(&accounts, all[i]);
+    tide_account_release(&accounts, same);
+    tide_accounts_done(&accounts);
+}
+
 /* What one address holds is taken from what all may hold, and bounded by its share; so others have the rest. */
 static void an_address_has_its_share_and_no_more(void **state)
 {
@@ -160,11 +191,11 @@ static void an_address_has_its_share_and_no_more(void **state)
     tide_budget_init(&requests, 1000000, NULL);
     tide_budget_init(&answers, 1000000, NULL);
     tide_accounts_init(&accounts, &requests, &answers, &limits);
-    tide_account *one = tide_account_get(&accounts, "10.0.0.1:5");
-    tide_account *other = tide_account_get(&accounts, "10.0.0.2:5");
-    tide_account *same = tide_account_get(&accounts, "10.0.0.1:99");
-    tide_account *six = tide_account_get(&accounts, "[2001:db8::1]:5");
-    tide_account *six_too = tide_account_get(&accounts, "[2001:db8::2]:5");
+    tide_account *one = tide_account_get(&accounts, "10.0.0.1:5", (tide_peer_owner){0});
+    tide_account *other = tide_account_get(&accounts, "10.0.0.2:5", (tide_peer_owner){0});
+    tide_account *same = tide_account_get(&accounts, "10.0.0.1:99", (tide_peer_owner){0});
+    tide_account *six = tide_account_get(&accounts, "[2001:db8::1]:5", (tide_peer_owner){0});
+    tide_account *six_too = tide_account_get(&accounts, "[2001:db8::2]:5", (tide_peer_owner){0});
     assert_ptr_equal(one, same);
     assert_ptr_equal(six, six_too);
     assert_ptr_not_equal(one, other);
@@ -277,6 +308,7 @@ TEST_FILE()
         cmocka_unit_test(peers_are_counted_right),
         cmocka_unit_test(held_bytes_are_charged_and_given_back),
         cmocka_unit_test(an_address_has_its_share_and_no_more),
+        cmocka_unit_test(each_user_of_this_machine_has_a_share),
         cmocka_unit_test(a_held_body_becomes_large_as_it_grows),
         cmocka_unit_test(a_budget_is_right_among_threads),
         cmocka_unit_test(every_limit_has_a_test),

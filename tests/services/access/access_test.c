@@ -2,6 +2,7 @@
 #include "support/store_fixture.h"
 
 #include <string.h>
+#include <unistd.h>
 
 #include <tidemark/token.h>
 
@@ -11,7 +12,8 @@
 static tide_status check(tide_access *access, const char *token, const char *peer, tide_caller *out,
                          tide_error *err)
 {
-    const tide_credentials given = {.token = token, .peer = peer};
+    const tide_credentials given = {
+        .token = token, .peer = peer, .owner = {.is_known = true, .uid = geteuid()}};
     return tide_auth_check(tide_access_auth(access), &given, out, err);
 }
 

@@ -1,0 +1,165 @@
+/* Real daemons, and callers on loopback that show nothing: the kernel says who they are. */
+#include <stdio.h>
+#include <stdlib.h>
+#include <unistd.h>
+
+#include "base/cleanup.h"
+#include "services/agent/running_agent.h"
+#include "support/check.h"
+#include "support/tempdir.h"
+
+enum { URL_SIZE = 256, LIMIT_MS = 60000 };
+
+typedef struct callers_case {
+    tempdir dir;
+    char store[TEMPDIR_PATH_MAX];
+    running_agent daemon;
+    tide_error err;
+} callers_case;
+
+static int set_up(void **state)
+{
+    callers_case *c = calloc(1, sizeof *c);
+    assert_non_null(c);
+    assert_ok_err(tempdir_make(&c->dir, &c->err), &c->err);
+    tempdir_join(&c->dir, "store.db", c->store);
+    *state = c;
+    return 0;
+}
+
+static int tear_down(void **state)
+{
+    callers_case *c = *state;
+    running_agent_kill(&c->daemon);
+    assert_ok_err(tempdir_remove(&c->dir, &c->err), &c->err);
+    free(c);
+    return 0;
+}
+
+static void start(callers_case *c, const char *verb, const char *const *more)
+{
+    running_agent_kill(&c->daemon);
+    assert_ok_err(running_agent_start(&c->daemon, verb, c->store, more, &c->err), &c->err);
+}
+
+/* POST of {} as another user of this machine, or GET where is_get; the code, and the body in *said (freed by the caller). */
+static int ask_as_other(const callers_case *c, const char *path, bool is_get, char **said)
+{
+    char url[URL_SIZE];
+    (void)snprintf(url, sizeof url, "http://%s%s", c->daemon.http, path);
+    const char *argv[] = {"setpriv",
+                          "--reuid=65534",
+                          "--regid=65534",
+                          "--clear-groups",
+                          "curl",
+                          "-sS",
+                          "-w",
+                          "\n%{http_code}",
+                          "-H",
+                          "content-type: application/json",
+                          url,
+                          is_get ? NULL : "-d",
+                          "{}",
+                          NULL};
+    tide_error err = {0};
+    proc_result result = {0};
+    assert_ok_err(proc_run(&result, &(proc_options){.argv = argv}, LIMIT_MS, &err), &err);
+    if (result.exit_code != 0)
+        fail_msg("curl ended with %d: %s", result.exit_code, result.err);
+    char *line = strrchr(result.out, '\n');
+    assert_non_null(line);
+    const int code = atoi(line + 1);
+    *line = '\0';
+    if (said) {
+        *said = result.out;
+        result.out = NULL;
+    }
+    proc_result_done(&result);
+    return code;
+}
+
+static void need_root(void)
+{
+    if (geteuid() != 0) {
+        print_message("only root can call as another user\n");
+        skip();
+    }
+}
+
+static void another_user_may_send_to_an_agent_and_see_its_metrics(void **state)
+{
+    callers_case *c = *state;
+    need_root();
+    start(c, "agent", NULL);
+    assert_int_equal(200, ask_as_other(c, "/v1/logs", false, NULL));
+    assert_int_equal(200, ask_as_other(c, "/v1/traces", false, NULL));
+    assert_int_equal(200, ask_as_other(c, "/v1/metrics", false, NULL));
+    assert_int_equal(200, ask_as_other(c, "/metrics", true, NULL));
+    assert_int_equal(200, ask_as_other(c, "/healthz", true, NULL));
+    char *said = NULL;
+    assert_int_equal(
+        403, ask_as_other(c, "/tidemark.agent.v1.AgentService/QueryTelemetry", false, &said));
+    assert_contains(said, "'user 65534' has role ingest");
+    assert_contains(said, "--local-role");
+    free(said);
+    assert_int_equal(403,
+                     ask_as_other(c, "/tidemark.agent.v1.AgentService/ListStreams", false, NULL));
+    /* the daemon's own user */
+    assert_int_equal(200, running_agent_http(&c->daemon, "/v1/logs", "{}"));
+    assert_int_equal(
+        200, running_agent_http(&c->daemon, "/tidemark.agent.v1.AgentService/ListStreams", "{}"));
+}
+
+static void another_user_may_not_query_or_export(void **state)
+{
+    callers_case *c = *state;
+    static const char QUERY[] = "/tidemark.colony.v1.ColonyService/Query";
+    need_root();
+    start(c, "colony", NULL);
+    assert_int_equal(403, ask_as_other(c, QUERY, false, NULL));
+    assert_int_equal(403, ask_as_other(c, "/tidemark.colony.v1.ColonyService/Export", false, NULL));
+    assert_int_equal(200, ask_as_other(c, "/metrics", true, NULL));
+    assert_int_equal(200, running_agent_http(&c->daemon, QUERY, "{\"sql\":\"SELECT 1\"}"));
+}
+
+static void local_role_says_what_other_users_may_do(void **state)
+{
+    callers_case *c = *state;
+    static const char LIST[] = "/tidemark.agent.v1.AgentService/ListStreams";
+    static const struct {
+        const char *role;
+        int logs;
+        int list;
+    } rows[] = {{"none", 401, 401}, {"read", 403, 200}, {"write", 200, 200}, {"admin", 200, 200}};
+    need_root();
+    for (size_t i = 0; i < sizeof rows / sizeof rows[0]; i++) {
+        start(c, "agent", (const char *[]){"--local-role", rows[i].role, NULL});
+        assert_int_equal(rows[i].logs, ask_as_other(c, "/v1/logs", false, NULL));
+        assert_int_equal(rows[i].list, ask_as_other(c, LIST, false, NULL));
+    }
+}
+
+/* --require-token wins over everything else. */
+static void a_token_is_required_of_everybody(void **state)
+{
+    callers_case *c = *state;
+    start(c, "agent",
+          (const char *[]){"--require-token", "--insecure", "--local-role", "admin", NULL});
+    assert_int_equal(401, running_agent_http(&c->daemon, "/v1/logs", "{}"));
+    assert_int_equal(401, running_agent_http(&c->daemon, "/metrics", NULL));
+    if (geteuid() == 0)
+        assert_int_equal(401, ask_as_other(c, "/v1/logs", false, NULL));
+}
+
+#define CALLERS_CASE(f) cmocka_unit_test_setup_teardown(f, set_up, tear_down)
+
+TEST_FILE()
+{
+    const struct CMUnitTest tests[] = {
+        CALLERS_CASE(another_user_may_send_to_an_agent_and_see_its_metrics),
+        CALLERS_CASE(another_user_may_not_query_or_export),
+        CALLERS_CASE(local_role_says_what_other_users_may_do),
+        CALLERS_CASE(a_token_is_required_of_everybody),
+    };
+    return cmocka_run_group_tests(tests, NULL, NULL);
+}
