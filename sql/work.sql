@@ -340,6 +340,51 @@ SELECT work_item_id, task_id, work_type, input_data, lease_token, attempt, max_r
        deadline_at, lease_acquired_at, claim_key, false
 FROM claimed;
 
+-- statement: work_claim_shared  only: postgres
+-- work_claim_type for several claimers of one process (:claims): the first items go to the first of each, the next ones to
+-- those that want more.
+WITH clock AS MATERIALIZED (SELECT coalesce(CAST(:clock AS timestamptz), clock_timestamp()) AS at),
+places AS MATERIALIZED (
+    SELECT m.place, m.worker, m.lease_us, row_number() OVER (ORDER BY turn, m.place) AS n
+    FROM jsonb_to_recordset(CAST(:claims AS jsonb)) AS m(place bigint, worker text, lease_us bigint, wanted bigint)
+         CROSS JOIN LATERAL generate_series(1, m.wanted) AS turn),
+picked AS MATERIALIZED (
+    SELECT w.work_item_id, w.claim_key
+    FROM work_items w
+    WHERE w.work_type = CAST(:type AS text)
+      AND w.claim_key >= (SELECT y.low_key FROM work_types y WHERE y.work_type = CAST(:type AS text) AND NOT y.is_paused)
+      AND w.status = 'pending' AND w.run_after IS NULL AND w.waits_for = 0
+      AND (SELECT t.status FROM tasks t WHERE t.task_id = w.task_id) IN ('pending', 'running')
+      AND coalesce((SELECT min(d.run_after) FROM work_items d WHERE d.status = 'pending' AND d.run_after IS NOT NULL)
+                   > (SELECT at FROM clock), true)
+    ORDER BY w.claim_key LIMIT (SELECT CAST(:limit AS bigint)) FOR NO KEY UPDATE OF w SKIP LOCKED),
+given AS MATERIALIZED (
+    SELECT p.work_item_id, l.place, l.worker, l.lease_us
+    FROM (SELECT work_item_id, row_number() OVER (ORDER BY claim_key) AS n FROM picked) p JOIN places l ON l.n = p.n),
+claimed AS (
+    UPDATE work_items w
+    SET status = 'in_progress', lease_holder = g.worker, lease_acquired_at = c.at, heartbeat_at = c.at,
+        deadline_at = c.at + w.timeout_us * interval '1 microsecond',
+        lease_expires_at = c.at + least(g.lease_us, w.timeout_us) * interval '1 microsecond',
+        started_at = coalesce(w.started_at, c.at), lease_token = greatest(w.lease_token + 1, :floor), lease_via = 'api',
+        revision = w.revision + 1, updated_at = c.at
+    FROM given g CROSS JOIN clock c WHERE w.work_item_id = g.work_item_id
+    RETURNING g.place, w.work_item_id, w.task_id, w.work_type, w.input_data, w.lease_token, w.retry_count + 1 AS attempt,
+              w.max_retries, w.priority, w.lease_expires_at, w.deadline_at, w.lease_acquired_at, w.claim_key,
+              w.lease_holder),
+opened AS (
+    INSERT INTO work_attempts (work_item_id, lease_token, attempt, worker, via, started_at)
+    SELECT work_item_id, lease_token, attempt, lease_holder, 'api', lease_acquired_at FROM claimed),
+waiting AS MATERIALIZED (
+    SELECT t.task_id FROM tasks t WHERE t.task_id IN (SELECT task_id FROM claimed) AND t.status = 'pending'
+    FOR NO KEY UPDATE SKIP LOCKED),
+started AS (
+    UPDATE tasks t SET status = 'running', updated_at = c.at, revision = t.revision + 1
+    FROM waiting CROSS JOIN clock c WHERE t.task_id = waiting.task_id)
+SELECT place, work_item_id, task_id, work_type, input_data, lease_token, attempt, max_retries, priority, lease_expires_at,
+       deadline_at, lease_acquired_at, claim_key, false
+FROM claimed;
+
 -- statement: work_claim_types  engine: sqlite
 -- The :limit first ones of several types (NULL: all): the heads of each, and of those the first. json_each stands in for
 -- LATERAL.

@@ -238,6 +238,17 @@ TIDE_API TIDE_MUST_CHECK tide_status tide_work_finish_many(tide_store *store,
                                                            tide_work_result *results, int count,
                                                            tide_error *err);
 
+/* Finish plain results (output only) and claim the next items, in one commit; count 0: only claim. A refused finish is marked
+ * (is_lost) and refuses nothing else. TIDE_OK: all were finished, at least one was claimed. TIDE_NONE: all were finished,
+ * there is nothing to claim. TIDE_E_LEASE_LOST: a finish was refused; the others are finished, and *out
+ * has what was claimed. Otherwise nothing was done, or (TIDE_E_OUTCOME_UNKNOWN) it may be repeated: what was claimed
+ * then is a lease that runs out. Where items that are due have to be promoted first, the claim is a
+ * commit of its own. Free with tide_work_claims_done in any case. */
+TIDE_API TIDE_MUST_CHECK tide_status tide_work_next(tide_store *store, tide_work_result *results,
+                                                    int count,
+                                                    const tide_work_claim_request *request,
+                                                    tide_work_claims *out, tide_error *err);
+
 typedef struct tide_work_failed {
     bool is_final;          /* out: the item has ended */
     int64_t retry_after_us; /* out: how long until it may run again */

@@ -165,3 +165,14 @@ void tide_combiner_do(tide_combiner *crew, int64_t key, void *what, tide_combine
     (void)pthread_mutex_unlock(&crew->lock);
     (void)pthread_cond_destroy(&me.changed);
 }
+
+int tide_combiner_queued(tide_combiner *crew, int64_t key)
+{
+    int count = 0;
+    (void)pthread_mutex_lock(&crew->lock);
+    for (const line *at = crew->lines; at; at = at->next)
+        for (const member *m = at->key == key ? at->first : NULL; m; m = m->next)
+            count++;
+    (void)pthread_mutex_unlock(&crew->lock);
+    return count;
+}

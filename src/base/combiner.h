@@ -32,4 +32,7 @@ void tide_combiner_pass(tide_combiner_turn *turn);
 /* Return when fn has been called with `what` among others, by this thread or another one. The members of a line give the same fn. */
 void tide_combiner_do(tide_combiner *crew, int64_t key, void *what, tide_combiner_fn *fn);
 
+/* How many wait in a line for their turn. */
+int tide_combiner_queued(tide_combiner *crew, int64_t key);
+
 #endif

@@ -19,6 +19,7 @@
 #include <tidemark/store.h>
 
 #include "base/arena.h"
+#include "base/combiner.h"
 #include "base/sql_value.h"
 #include "store/migration.h"
 #include "store/watch.h"
@@ -166,7 +167,8 @@ struct tide_store {
     pid_t pid; /* of the process that opened it: threads and locks do not survive fork */
     pthread_mutex_t user_lock;
     pthread_cond_t has_left;
-    int users; /* calls under way; closing waits for them */
+    int users;               /* calls under way; closing waits for them */
+    tide_combiner *combiner; /* statement.h: writes of several callers in one transaction */
 
     pthread_mutex_t watch_lock; /* of watches */
     tide_watch *watches;

@@ -9,6 +9,7 @@
 
 #include <tidemark/store.h>
 
+#include "base/combiner.h"
 #include "store/bind.h"
 
 /* Called for each row. A failure ends the statement and is returned. */
@@ -43,6 +44,12 @@ typedef tide_status tide_each_fn(tide_query *query, void *arg, tide_error *err);
     tide_store_exec_binds((store), (sql), (changed), TIDE_BINDS(__VA_ARGS__), (err))
 #define tide_store_number(out, store, sql, err, ...)                                               \
     tide_store_number_binds((out), (store), (sql), TIDE_BINDS(__VA_ARGS__), (err))
+
+/* Callers of this process that want the same kind of write at the same time share a transaction: fn runs it for all that
+ * are queued under key (combiner.h). Returns when fn was called with `what`. TIDE_E_INVALID: as
+ * tide_store_write refuses a call; fn was not called. */
+TIDE_MUST_CHECK tide_status tide_store_combine(tide_store *store, int64_t key, void *what,
+                                               tide_combiner_fn *fn, tide_error *err);
 
 TIDE_MUST_CHECK tide_status tide_query_start_binds(tide_query **out, tide_tx *tx,
                                                    const tide_sql *sql, const tide_bind *binds,

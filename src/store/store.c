@@ -11,6 +11,7 @@
 #include "store/identity.h"
 #include "store/identity_marker.h"
 #include "store/readonly_query.h"
+#include "store/statement.h"
 #include "store/url.h"
 #include "tidemark_sql.h"
 
@@ -19,7 +20,12 @@
 #define DEFAULT_TIMEOUT_US INT64_C(30000000)
 #define DEFAULT_WAL_MAX (INT64_C(1) << 30)
 
-enum { DEFAULT_CONNECTIONS = 16, DEFAULT_QUEUE = 4096 };
+enum {
+    DEFAULT_CONNECTIONS = 16,
+    DEFAULT_QUEUE = 4096,
+    COMBINED_AT_ONCE =
+        2, /* combined transactions of one kind under way: one that waits for a lock does not hold up all */
+};
 
 static const tide_engine_ops *const engines[TIDE_ENGINE_COUNT] = {
     [TIDE_ENGINE_SQLITE] = &tide_sqlite_ops,
@@ -77,8 +83,9 @@ tide_status tide_store_open_with(tide_store **out, const char *url,
     (void)pthread_mutex_init(&store->user_lock, NULL);
     (void)pthread_cond_init(&store->has_left, NULL);
     store->pid = getpid();
+    store->combiner = tide_combiner_new(TIDE_COMBINER_BATCH_MAX, COMBINED_AT_ONCE);
     tide_status status = TIDE_OK;
-    if (!store->name)
+    if (!store->name || !store->combiner)
         status = tide_no_memory(err);
     if (status >= TIDE_OK)
         status = open_engine(store, parsed.target, err);
@@ -142,13 +149,18 @@ static void report_call(tide_store *store, tide_status status, const tide_error 
         report(arg, TIDE_OK, "");
 }
 
-static tide_status leave(tide_store *store, tide_status status, const tide_error *err)
+static void end_call(tide_store *store)
 {
-    report_call(store, status, err);
     (void)pthread_mutex_lock(&store->user_lock);
     if (--store->users == 0)
         (void)pthread_cond_broadcast(&store->has_left);
     (void)pthread_mutex_unlock(&store->user_lock);
+}
+
+static tide_status leave(tide_store *store, tide_status status, const tide_error *err)
+{
+    report_call(store, status, err);
+    end_call(store);
     return status;
 }
 
@@ -172,6 +184,7 @@ void tide_store_close(tide_store *store)
     (void)pthread_mutex_destroy(&store->user_lock);
     (void)pthread_mutex_destroy(&store->identity_lock);
     (void)pthread_mutex_destroy(&store->watch_lock);
+    tide_combiner_free(store->combiner);
     tide_identity_marker_close(store->marker);
     free(store->epoch_path);
     free(store->name);
@@ -272,6 +285,16 @@ tide_status tide_store_write_by_id(tide_store *store, tide_tx_fn *fn, void *arg,
     if (status < TIDE_OK && err)
         *err = unknown;
     return status;
+}
+
+/* The calls of fn report their outcomes themselves. */
+tide_status tide_store_combine(tide_store *store, int64_t key, void *what, tide_combiner_fn *fn,
+                               tide_error *err)
+{
+    TIDE_TRY(enter(store, err));
+    tide_combiner_do(store->combiner, key, what, fn);
+    end_call(store);
+    return TIDE_OK;
 }
 
 tide_status tide_store_read(tide_store *store, tide_tx_fn *fn, void *arg, tide_error *err)

@@ -21,6 +21,7 @@
 #include "store/statement.h"
 #include "tidemark_sql.h"
 #include "work/item.h"
+#include "work/turn/turn.h"
 
 enum {
     PROMOTE_MAX = 500, /* delayed items that one claim lets run */
@@ -28,27 +29,15 @@ enum {
     REACH_FACTOR = 16, /* ... and more of them when all were in other hands */
     REACH_TRIES = 4,
     DUE_WALK = 10000, /* delayed items of others that are passed by to find the next of ours */
-    TURN_LIMIT = 10,  /* who wants fewer does not take turns: passing by a few costs less */
     TIDY_EVERY = 256, /* claimed items between two steps that raise the bounds, about */
 };
 
 #define CLAIM_BYTES_MAX ((size_t)1 << 30) /* inputs of one claim (SQLite) */
 #define ITEM_BYTES_MAX ((size_t)TIDE_WORK_DATA_MAX + 4096)
 
-typedef struct claim {
-    const tide_work_claim_request *request;
-    int limit;
-    int64_t lease_us;
-    tide_work_claims *out;
-    int64_t *keys;       /* claim_key of each */
-    bool is_vain;        /* nothing was found, nothing was changed */
-    bool is_first;       /* SQLite: of its task */
-    tide_status failure; /* of reading what was claimed */
-} claim;
-
 /* ---- what callers give ---- */
 
-static tide_status check_request(claim *c, tide_error *err)
+static tide_status check_request(tide_claim *c, tide_error *err)
 {
     const tide_work_claim_request *r = c->request;
     TIDE_TRY(tide_item_check_name("a worker's name", r->worker, TIDE_WORK_WORKER_MAX, err));
@@ -146,7 +135,7 @@ tide_status tide_item_promote(tide_tx *tx, int64_t limit, int64_t *count, tide_i
     return status < TIDE_OK ? status : TIDE_OK;
 }
 
-static tide_status read_claimed(tide_query *query, claim *c, tide_error *err)
+tide_status tide_claim_read(tide_query *query, tide_claim *c, tide_error *err)
 {
     tide_work_claims *out = c->out;
     assert(out->count < c->limit);
@@ -170,7 +159,7 @@ static tide_status read_claimed(tide_query *query, claim *c, tide_error *err)
 }
 
 /* RETURNING keeps no order. The keys are few and mostly sorted: insertion keeps what is equal as it came. */
-static void sort_claims(claim *c)
+void tide_claim_sort(tide_claim *c)
 {
     for (int i = 1; i < c->out->count; i++) {
         const tide_work_claimed item = c->out->items[i];
@@ -192,7 +181,7 @@ static const tide_sql *choose_statement(const tide_work_claim_request *r)
     return r->type_count == 1 ? TIDE_SQL_WORK_CLAIM_TYPE : TIDE_SQL_WORK_CLAIM_TYPES;
 }
 
-static tide_status bind_claim(tide_query *query, tide_tx *tx, const claim *c, tide_error *err)
+static tide_status bind_claim(tide_query *query, tide_tx *tx, const tide_claim *c, tide_error *err)
 {
     const tide_work_claim_request *r = c->request;
     tide_item_clock clock = {0};
@@ -215,7 +204,7 @@ static tide_status bind_claim(tide_query *query, tide_tx *tx, const claim *c, ti
 }
 
 /* Does anybody wait for the first claim of his task? */
-static tide_status run_tasks(tide_tx *tx, const claim *c, tide_error *err)
+static tide_status run_tasks(tide_tx *tx, const tide_claim *c, tide_error *err)
 {
     int64_t now_us = 0;
     TIDE_TRY(tide_tx_now(tx, &now_us, err));
@@ -231,8 +220,8 @@ static tide_status run_tasks(tide_tx *tx, const claim *c, tide_error *err)
     return tide_query_run(query, NULL, err);
 }
 
-static tide_status begin_claim(tide_query **query, tide_tx *tx, const claim *c, bool is_promoted,
-                               int64_t reach, tide_error *err)
+static tide_status begin_claim(tide_query **query, tide_tx *tx, const tide_claim *c,
+                               bool is_promoted, int64_t reach, tide_error *err)
 {
     TIDE_TRY(tide_query_begin(query, tx, choose_statement(c->request), err));
     TIDE_TRY(bind_claim(*query, tx, c, err));
@@ -244,21 +233,21 @@ static tide_status begin_claim(tide_query **query, tide_tx *tx, const claim *c, 
     return TIDE_OK;
 }
 
-static tide_status take_items(tide_tx *tx, claim *c, bool is_promoted, int64_t reach,
+static tide_status take_items(tide_tx *tx, tide_claim *c, bool is_promoted, int64_t reach,
                               tide_error *err)
 {
     c->is_first = false;
     TIDE_CLEANUP(tide_query_endp) tide_query *query = NULL;
     TIDE_TRY(begin_claim(&query, tx, c, is_promoted, reach, err));
     TIDE_EACH(tide_query_step(query, err))
-        TIDE_TRY(read_claimed(query, c, err));
+        TIDE_TRY(tide_claim_read(query, c, err));
     tide_query_endp(&query);
-    sort_claims(c);
+    tide_claim_sort(c);
     return c->is_first ? run_tasks(tx, c, err) : TIDE_OK;
 }
 
 /* What is due is promoted before anything is picked. On PostgreSQL an empty answer tells that something may be. */
-static tide_status try_claim(tide_tx *tx, claim *c, int64_t *promoted, tide_item_wakes *wakes,
+static tide_status try_claim(tide_tx *tx, tide_claim *c, int64_t *promoted, tide_item_wakes *wakes,
                              tide_error *err)
 {
     const bool is_sqlite = tide_store_engine(tide_tx_store(tx)) == TIDE_ENGINE_SQLITE;
@@ -284,7 +273,7 @@ static tide_status try_claim(tide_tx *tx, claim *c, int64_t *promoted, tide_item
     return TIDE_OK;
 }
 
-static tide_status start_afresh(claim *c, tide_tx *tx, tide_error *err)
+tide_status tide_claim_reset(tide_claim *c, tide_tx *tx, tide_error *err)
 {
     c->out->count = 0;
     c->out->next_due_us = -1;
@@ -293,12 +282,11 @@ static tide_status start_afresh(claim *c, tide_tx *tx, tide_error *err)
     return tide_tx_identity(tx, &c->out->identity, err);
 }
 
-static tide_status claim_items(tide_tx *tx, void *arg, tide_error *err)
+tide_status tide_claim_take(tide_tx *tx, tide_claim *c, tide_error *err)
 {
-    claim *c = arg;
     tide_item_wakes wakes = {.count = 0};
     int64_t promoted = 0;
-    TIDE_TRY(start_afresh(c, tx, err));
+    TIDE_TRY(tide_claim_reset(c, tx, err));
     TIDE_TRY(try_claim(tx, c, &promoted, &wakes, err));
     if (c->out->count == 0)
         TIDE_TRY(find_next_due(tx, c->request, &c->out->next_due_us, err));
@@ -306,37 +294,22 @@ static tide_status claim_items(tide_tx *tx, void *arg, tide_error *err)
     if (c->out->count > 0)
         tide_item_notify_due(tx, c->lease_us);
     c->is_vain = c->out->count == 0 && promoted == 0;
-    if (c->is_vain && tide_store_engine(tide_tx_store(tx)) == TIDE_ENGINE_POSTGRES)
-        return tide_fail(err, TIDE_E_NOT_FOUND, "nothing to do");
     return c->out->count > 0 ? TIDE_OK : TIDE_NONE;
 }
 
-/* ---- in one round trip (PostgreSQL) ---- */
-
-static void read_row(tide_query *query, void *arg)
+static tide_status claim_items(tide_tx *tx, void *arg, tide_error *err)
 {
-    claim *c = arg;
-    if (c->failure >= TIDE_OK)
-        c->failure = read_claimed(query, c, NULL);
+    tide_claim *c = arg;
+    const tide_status status = tide_claim_take(tx, c, err);
+    TIDE_TRY(status);
+    if (c->is_vain && tide_store_engine(tide_tx_store(tx)) == TIDE_ENGINE_POSTGRES)
+        return tide_fail(err, TIDE_E_NOT_FOUND, "nothing to do");
+    return status;
 }
 
-static tide_status defer_turn(tide_tx *tx, const char *type, tide_error *err)
+tide_status tide_claim_begin(tide_query **query, tide_tx *tx, const tide_claim *c, tide_error *err)
 {
-    return tide_tx_defer(tx, TIDE_SQL_WORK_CLAIM_TURN, err, tide_bind_text("type", type));
-}
-
-/* Mostly there is something to claim and nothing to be promoted: then one statement does it, and travels with its
- * COMMIT. */
-static tide_status claim_at_once(tide_tx *tx, void *arg, tide_error *err)
-{
-    claim *c = arg;
-    TIDE_TRY(start_afresh(c, tx, err));
-    if (c->limit >= TURN_LIMIT && choose_statement(c->request) == TIDE_SQL_WORK_CLAIM_TYPE)
-        TIDE_TRY(defer_turn(tx, c->request->types[0], err));
-    TIDE_CLEANUP(tide_query_endp) tide_query *query = NULL;
-    TIDE_TRY(begin_claim(&query, tx, c, false, REACH_FIRST, err));
-    tide_item_notify_due(tx, c->lease_us);
-    return tide_query_defer_rows(&query, read_row, c, err);
+    return begin_claim(query, tx, c, false, REACH_FIRST, err);
 }
 
 /* ---- the low-water bounds ---- */
@@ -358,7 +331,50 @@ static void tidy(tide_store *store, const tide_work_claims *claims)
 
 /* ---- the call ---- */
 
-static tide_status claim_found(tide_store *store, claim *c, tide_error *err)
+tide_status tide_claim_init(tide_claim *c, tide_store *store,
+                            const tide_work_claim_request *request, tide_work_claims *out,
+                            tide_error *err)
+{
+    *c = (tide_claim){.request = request, .out = out};
+    *out = (tide_work_claims){.next_due_us = -1};
+    TIDE_TRY(check_request(c, err));
+    tide_arena *arena = malloc(sizeof *arena);
+    out->items = calloc((size_t)c->limit, sizeof *out->items);
+    c->keys = calloc((size_t)c->limit, sizeof *c->keys);
+    /* Claimed at once means committed before it is read: then there is room for all of it. */
+    const bool is_at_once = tide_store_engine(store) == TIDE_ENGINE_POSTGRES;
+    if (arena)
+        tide_arena_init(arena, is_at_once ? (size_t)c->limit * ITEM_BYTES_MAX : CLAIM_BYTES_MAX);
+    out->memory = arena;
+    return arena && out->items && c->keys ? TIDE_OK : tide_no_memory(err);
+}
+
+void tide_claim_done(tide_claim *c)
+{
+    free(c->keys);
+    c->keys = NULL;
+}
+
+tide_status tide_claim_rest(tide_store *store, tide_claim *c, tide_error *err)
+{
+    tide_status status = TIDE_OK;
+    if (c->out->count == 0)
+        status = tide_store_write(store, claim_items, c, err);
+    if (status == TIDE_E_NOT_FOUND && c->is_vain)
+        status = TIDE_NONE;
+    return tide_claim_end(store, c, status);
+}
+
+tide_status tide_claim_end(tide_store *store, tide_claim *c, tide_status status)
+{
+    if (status != TIDE_OK)
+        c->out->count = 0;
+    else
+        tidy(store, c->out);
+    return status;
+}
+
+static tide_status claim_found(tide_store *store, tide_claim *c, tide_error *err)
 {
     if (tide_store_engine(store) == TIDE_ENGINE_SQLITE) {
         look l = {.request = c->request};
@@ -366,19 +382,11 @@ static tide_status claim_found(tide_store *store, claim *c, tide_error *err)
         c->out->next_due_us = l.next_due_us;
         if (!l.is_ready && !l.is_due)
             return TIDE_NONE;
+    } else {
+        tide_work_turn turn = {.claim = c};
+        TIDE_TRY(tide_work_turn_run(store, &turn, err));
     }
-    if (tide_store_engine(store) == TIDE_ENGINE_POSTGRES) {
-        TIDE_TRY(tide_store_write(store, claim_at_once, c, err));
-        if (c->failure < TIDE_OK)
-            return tide_fail(err, c->failure, "no room for what was claimed: ask for less");
-        sort_claims(c);
-        if (c->out->count > 0)
-            return TIDE_OK;
-    }
-    tide_status status = tide_store_write(store, claim_items, c, err);
-    if (status == TIDE_E_NOT_FOUND && c->is_vain)
-        status = TIDE_NONE;
-    return status;
+    return tide_claim_rest(store, c, err);
 }
 
 tide_status tide_work_claim(tide_store *store, const tide_work_claim_request *given,
@@ -388,24 +396,11 @@ tide_status tide_work_claim(tide_store *store, const tide_work_claim_request *gi
     *out = (tide_work_claims){.next_due_us = -1};
     tide_work_claim_request request;
     TIDE_TRY(TIDE_SIZED_COPY(&request, given, tide_work_claim_request, err));
-    claim c = {.request = &request, .out = out};
-    TIDE_TRY(check_request(&c, err));
-    tide_arena *arena = malloc(sizeof *arena);
-    out->items = calloc((size_t)c.limit, sizeof *out->items);
-    TIDE_CLEANUP(tide_freep) int64_t *keys = calloc((size_t)c.limit, sizeof *keys);
-    c.keys = keys;
-    /* Claimed at once means committed before it is read: then there is room for all of it. */
-    const bool is_at_once = tide_store_engine(store) == TIDE_ENGINE_POSTGRES;
-    if (arena)
-        tide_arena_init(arena, is_at_once ? (size_t)c.limit * ITEM_BYTES_MAX : CLAIM_BYTES_MAX);
-    out->memory = arena;
-    if (!arena || !out->items || !keys)
-        return tide_no_memory(err);
+    TIDE_CLEANUP(tide_claim_done) tide_claim c;
+    TIDE_TRY(tide_claim_init(&c, store, &request, out, err));
     const tide_status status = claim_found(store, &c, err);
     if (status != TIDE_OK)
         out->count = 0;
-    else
-        tidy(store, out);
     return status;
 }
 

@@ -17,6 +17,7 @@
 #include "tidemark_sql.h"
 #include "work/held.h"
 #include "work/lease.h"
+#include "work/turn/turn.h"
 
 /* ---- shared ---- */
 
@@ -56,7 +57,6 @@ static tide_status mark_repeated(tide_tx *tx, const tide_lease_list *held, int c
 typedef struct finish_request {
     tide_work_result *result;
     tide_work_added *added; /* of the follow-ups; nobody asks for it */
-    bool has_dependents;
     tide_arena arena;
 } finish_request;
 
@@ -124,35 +124,6 @@ static tide_status complete_item(tide_tx *tx, finish_request *request, const cha
     return result->is_lost ? tide_item_fail_lost(tx, held.id, held.token, err) : TIDE_NONE;
 }
 
-/* Output alone: the statement travels with its COMMIT. Without a row the token was refused, or this was done before. */
-static void note_finished(tide_query *query, void *arg)
-{
-    finish_request *request = arg;
-    (void)tide_query_col_text(query); /* whose task */
-    request->result->is_lost = false;
-    request->has_dependents = tide_query_col_bool(query);
-}
-
-static tide_status finish_at_once(tide_tx *tx, void *arg, tide_error *err)
-{
-    finish_request *request = arg;
-    request->has_dependents = false;
-    request->result->is_lost = true;
-    request->result->numbers = (tide_checkpoint_numbers){.sequence_number = 0};
-    TIDE_CLEANUP(tide_query_endp) tide_query *query = NULL;
-    TIDE_TRY(begin_finish(&query, tx, request->result, err));
-    return tide_query_defer_rows(&query, note_finished, request, err);
-}
-
-static tide_status wake_in_a_write(tide_tx *tx, void *arg, tide_error *err)
-{
-    const finish_request *request = arg;
-    tide_item_wakes wakes = {.count = 0};
-    TIDE_TRY(wake_dependents(tx, &request->result->work_item_id, 1, &wakes, err));
-    tide_item_notify(&wakes, tx);
-    return TIDE_OK;
-}
-
 /* The numbers that the first call was given. */
 static tide_status find_numbers(tide_tx *tx, tide_work_result *result, tide_error *err)
 {
@@ -213,24 +184,37 @@ static tide_status finish_item(tide_tx *tx, void *arg, tide_error *err)
     return TIDE_OK;
 }
 
+/* Output alone: the statement travels with its COMMIT. Without a row the token was refused, or this was done before. */
+static tide_status finish_at_once(tide_store *store, tide_work_result *result, tide_error *err)
+{
+    bool is_needed = false;
+    const tide_lease_list held = {.id = result->work_item_id,
+                                  .token = result->token,
+                                  .output = result->output,
+                                  .is_lost = &result->is_lost,
+                                  .is_needed = &is_needed};
+    const tide_finish_list list = {.held = &held, .count = 1};
+    tide_work_turn turn = {.finish = &list};
+    result->numbers = (tide_checkpoint_numbers){.sequence_number = 0};
+    TIDE_TRY(tide_work_turn_run(store, &turn, err));
+    return result->is_lost ? TIDE_NONE : tide_finish_rest(store, &list, err);
+}
+
 static tide_status finish_by_parts(tide_store *store, finish_request *request, tide_error *err)
 {
-    const tide_work_result *result = request->result;
+    tide_work_result *result = request->result;
     const bool is_plain =
         !result->checkpoint && !result->idempotency_name && result->follow_up_count == 0;
     if (!is_plain)
         return tide_store_write(store, finish_item, request, err);
-    const tide_status status = tide_store_write(store, finish_at_once, request, err);
+    const tide_status status = finish_at_once(store, result, err);
     if (status == TIDE_E_OUTCOME_UNKNOWN) { /* asking again may tell */
         tide_error ignored;
         const tide_status again = tide_store_write(store, finish_item, request, &ignored);
         return again >= TIDE_OK || again == TIDE_E_LEASE_LOST ? again : status;
     }
     TIDE_TRY(status);
-    if (result->is_lost)
-        return tide_store_write(store, finish_item, request, err);
-    return request->has_dependents ? tide_store_write(store, wake_in_a_write, request, err)
-                                   : TIDE_OK;
+    return status == TIDE_NONE ? tide_store_write(store, finish_item, request, err) : TIDE_OK;
 }
 
 tide_status tide_work_finish(tide_store *store, tide_work_result *given, tide_error *err)
@@ -267,61 +251,47 @@ tide_status tide_work_finish(tide_store *store, tide_work_result *given, tide_er
 
 /* ---- many, output only ---- */
 
-typedef struct many_request {
-    const tide_lease_list *held;
-    const char **needed; /* ids of those with dependents */
-    int needed_count;
-    int count;
-} many_request;
-
-static void note_completed(tide_query *query, void *arg)
+tide_status tide_finish_follow_up(tide_tx *tx, const tide_finish_list *list, tide_error *err)
 {
-    many_request *request = arg;
-    const tide_view id = tide_query_col_text(query);
-    const int64_t token = tide_query_col_i64(query);
-    const tide_lease_list *held = tide_lease_list_mark(request->held, request->count, id, token);
-    if (held && tide_query_col_bool(query))
-        request->needed[request->needed_count++] = held->id;
-}
-
-/* One statement, which travels with its COMMIT. What it did not find is asked for behind it. */
-static tide_status finish_items(tide_tx *tx, void *arg, tide_error *err)
-{
-    many_request *request = arg;
-    tide_item_clock clock = {0};
-    request->needed_count = 0;
-    tide_lease_list_reset(request->held, request->count);
-    TIDE_CLEANUP(tide_query_endp) tide_query *query = NULL;
-    TIDE_TRY(tide_query_begin(&query, tx, TIDE_SQL_WORK_FINISH_MANY, err));
-    TIDE_TRY(tide_item_bind_clock(query, tx, &clock, err));
-    TIDE_TRY(tide_lease_list_bind(query, "items", request->held, request->count, err));
-    return tide_query_defer_rows(&query, note_completed, request, err);
-}
-
-static tide_status follow_up_items(tide_tx *tx, void *arg, tide_error *err)
-{
-    const many_request *request = arg;
-    if (tide_lease_list_count_lost(request->held, request->count) > 0)
-        TIDE_TRY(mark_repeated(tx, request->held, request->count, err));
-    if (request->needed_count == 0)
+    TIDE_CLEANUP(tide_freep) const char **needed = calloc((size_t)list->count, sizeof *needed);
+    if (!needed)
+        return tide_no_memory(err);
+    int count = 0;
+    for (int i = 0; i < list->count; i++)
+        if (!*list->held[i].is_lost && *list->held[i].is_needed)
+            needed[count++] = list->held[i].id;
+    if (tide_lease_list_count_lost(list->held, list->count) > 0)
+        TIDE_TRY(mark_repeated(tx, list->held, list->count, err));
+    if (count == 0)
         return TIDE_OK;
     tide_item_wakes wakes = {.count = 0};
-    TIDE_TRY(wake_dependents(tx, request->needed, request->needed_count, &wakes, err));
+    TIDE_TRY(wake_dependents(tx, needed, count, &wakes, err));
     tide_item_notify(&wakes, tx);
     return TIDE_OK;
 }
 
-static tide_status finish_all(tide_store *store, many_request *request, tide_error *err)
+static tide_status follow_up_items(tide_tx *tx, void *arg, tide_error *err)
 {
-    const tide_status status = tide_store_write(store, finish_items, request, err);
+    return tide_finish_follow_up(tx, arg, err);
+}
+
+tide_status tide_finish_rest(tide_store *store, const tide_finish_list *list, tide_error *err)
+{
+    bool is_rest = false;
+    for (int i = 0; i < list->count; i++)
+        is_rest = is_rest || *list->held[i].is_lost || *list->held[i].is_needed;
+    return is_rest ? tide_store_write(store, follow_up_items, (void *)list, err) : TIDE_OK;
+}
+
+static tide_status finish_all(tide_store *store, const tide_finish_list *list, tide_error *err)
+{
+    tide_work_turn turn = {.finish = list};
+    const tide_status status = tide_work_turn_run(store, &turn, err);
     tide_error ignored; /* asking again may tell */
-    if (status < TIDE_OK && (status != TIDE_E_OUTCOME_UNKNOWN ||
-                             tide_store_write(store, finish_items, request, &ignored) < TIDE_OK))
+    if (status < TIDE_OK &&
+        (status != TIDE_E_OUTCOME_UNKNOWN || tide_work_turn_run(store, &turn, &ignored) < TIDE_OK))
         return status;
-    if (tide_lease_list_count_lost(request->held, request->count) == 0 &&
-        request->needed_count == 0)
-        return TIDE_OK;
-    return tide_store_write(store, follow_up_items, request, err);
+    return tide_finish_rest(store, list, err);
 }
 
 static tide_status check_plain(const tide_work_result *result, tide_error *err)
@@ -334,11 +304,12 @@ static tide_status check_plain(const tide_work_result *result, tide_error *err)
     return TIDE_OK;
 }
 
-static tide_status finish_listed(tide_store *store, tide_work_result *results, int count,
-                                 tide_error *err)
+tide_status tide_finish_init(tide_finish_list *list, tide_work_result *results, int count,
+                             tide_error *err)
 {
-    TIDE_CLEANUP(tide_freep) tide_lease_list *held = calloc((size_t)count, sizeof *held);
-    TIDE_CLEANUP(tide_freep) const char **needed = calloc((size_t)count, sizeof *needed);
+    tide_lease_list *held = calloc((size_t)count, sizeof *held);
+    bool *needed = calloc((size_t)count, sizeof *needed);
+    *list = (tide_finish_list){.held = held, .needed = needed, .count = count};
     if (!held || !needed)
         return tide_no_memory(err);
     for (int i = 0; i < count; i++) {
@@ -346,14 +317,29 @@ static tide_status finish_listed(tide_store *store, tide_work_result *results, i
         held[i] = (tide_lease_list){.id = results[i].work_item_id,
                                     .token = results[i].token,
                                     .output = results[i].output,
-                                    .is_lost = &results[i].is_lost};
+                                    .is_lost = &results[i].is_lost,
+                                    .is_needed = &needed[i]};
     }
     tide_lease_list_sort(held, count);
     if (tide_lease_list_has_twins(held, count))
         return tide_fail(err, TIDE_E_INVALID, "a work item is named twice");
-    many_request request = {.held = held, .needed = needed, .count = count};
-    TIDE_TRY(finish_all(store, &request, err));
-    return tide_item_fail_some(tide_lease_list_count_lost(held, count), count, err);
+    return TIDE_OK;
+}
+
+void tide_finish_done(tide_finish_list *list)
+{
+    free((void *)list->held);
+    free(list->needed);
+    *list = (tide_finish_list){.count = 0};
+}
+
+static tide_status finish_listed(tide_store *store, tide_work_result *results, int count,
+                                 tide_error *err)
+{
+    TIDE_CLEANUP(tide_finish_done) tide_finish_list list;
+    TIDE_TRY(tide_finish_init(&list, results, count, err));
+    TIDE_TRY(finish_all(store, &list, err));
+    return tide_item_fail_some(tide_lease_list_count_lost(list.held, count), count, err);
 }
 
 tide_status tide_work_finish_many(tide_store *store, tide_work_result *results, int count,

@@ -93,6 +93,8 @@ enum {
     X(ITEM_TOKEN, "item-token", 0, "N", NULL, NULL, NUMBER, 1, INT64_MAX,                          \
       "token of the lease of --work-item")                                                         \
     X(HOLDER, "holder", 0, "NAME", NULL, NULL, TEXT, 0, 0, "holder of the lease")                  \
+    X(FINISH, "finish", 0, "ID=TOKEN[=JSON]", NULL, NULL, TEXTS, 0, TIDE_CLI_TEXTS_MAX,            \
+      "finish this item under its token, with this output")                                        \
     X(OUTPUT, "output", 0, "JSON", NULL, NULL, TEXT, 0, 0,                                         \
       "the result: JSON, @FILE, or - for stdin")                                                   \
     X(ERROR, "error", 0, "TEXT", NULL, NULL, TEXT, 0, 0, "text of the error")                      \

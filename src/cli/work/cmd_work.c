@@ -193,6 +193,20 @@ static const tide_cli_verb verbs[] = {
          {.id = TIDE_CLI_BATCH, .help = "follow-up items as JSON lines, as for add"}),
      .summary = "end an item with its output, in one commit with what follows",
      .run = tide_cli_work_finish},
+    {.name = "next",
+     .arguments = "",
+     .takes = TIDE_CLI_LIST(WORKER, TYPE, TASK, LIMIT, LEASE, FINISH),
+     .overrides = TIDE_CLI_OVERRIDES(
+         {.id = TIDE_CLI_LIMIT, .fallback = "1", .max = TIDE_WORK_BATCH_MAX},
+         {.id = TIDE_CLI_TYPE, .max = TIDE_WORK_TYPES_MAX, .help = "only this type"}),
+     .summary = "finish items and claim the next ones, in one commit",
+     .details =
+         "Prints the finished items, then the claimed ones as claim does. Ends with 4 when a\n"
+         "finish was refused (the other finishes and the claims are committed), otherwise with 3\n"
+         "when there was nothing to claim.\n"
+         "Example: tidemark work next --type resize --finish \"$ID=$TOKEN={\\\"ok\\\":true}\" "
+         "--json",
+     .run = tide_cli_work_next},
     {.name = "fail",
      .arguments = "[ID]",
      .takes = TIDE_CLI_LIST(TOKEN, ERROR, FINAL, RETRY_AFTER),

@@ -20,6 +20,9 @@ TIDE_MUST_CHECK tide_status tide_cli_print_added(tide_cli *cli, const tide_work_
 
 /* cmd_work_lease.c: what is done under a token */
 tide_status tide_cli_work_claim(tide_cli *cli, tide_error *err);
+/* A line or a row of a table each. */
+TIDE_MUST_CHECK tide_status tide_cli_print_claimed(tide_cli *cli, const tide_work_claims *claims,
+                                                   tide_error *err);
 tide_status tide_cli_work_renew(tide_cli *cli, tide_error *err);
 tide_status tide_cli_work_checkpoint(tide_cli *cli, tide_error *err);
 tide_status tide_cli_work_progress(tide_cli *cli, tide_error *err);
@@ -27,7 +30,10 @@ tide_status tide_cli_work_finish(tide_cli *cli, tide_error *err);
 tide_status tide_cli_work_fail(tide_cli *cli, tide_error *err);
 tide_status tide_cli_work_release(tide_cli *cli, tide_error *err);
 
-/* cmd_work_look.c */
+/* cmd_work_next.c */
+tide_status tide_cli_work_next(tide_cli *cli, tide_error *err);
+
+/* cmd_work_list.c */
 tide_status tide_cli_work_show(tide_cli *cli, tide_error *err);
 tide_status tide_cli_work_list(tide_cli *cli, tide_error *err);
 tide_status tide_cli_work_explain(tide_cli *cli, tide_error *err);

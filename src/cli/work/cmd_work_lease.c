@@ -13,7 +13,7 @@
 
 /* ---- claim ---- */
 
-static tide_status print_claimed(tide_cli *cli, const tide_work_claims *claims, tide_error *err)
+tide_status tide_cli_print_claimed(tide_cli *cli, const tide_work_claims *claims, tide_error *err)
 {
     static const tide_cli_column columns[] = {
         {.title = "ITEM"},  {.title = "TYPE"},        {.title = "ATTEMPT", .is_number = true},
@@ -65,7 +65,7 @@ tide_status tide_cli_work_claim(tide_cli *cli, tide_error *err)
                             (double)claims.next_due_us / 1e6);
         return TIDE_NONE;
     }
-    return print_claimed(cli, &claims, err);
+    return tide_cli_print_claimed(cli, &claims, err);
 }
 
 /* ---- renew ---- */

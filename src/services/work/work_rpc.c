@@ -125,31 +125,39 @@ static void give_back(tide_store *store, const tide_work_claims *claims)
                                       claims->items[i].lease_token, 0, &ignored));
 }
 
+static tide_work_claim_request read_claim(const waiting_claim *w)
+{
+    const WORK(ClaimRequest) *request = w->request;
+    return (tide_work_claim_request){TIDE_WORK_CLAIM_REQUEST_INIT,
+                                     .worker = request->worker,
+                                     .types = (const char *const *)request->work_types,
+                                     .type_count = (int)request->n_work_types,
+                                     .task_id = tide_rpc_text(request->task_id),
+                                     .limit = request->limit,
+                                     .lease_us = w->lease_us};
+}
+
+static tide_status put_claims(tide_rpc *rpc, const tide_work_claims *claims, tide_error *err)
+{
+    tide_status status = TIDE_OK;
+    for (int i = 0; i < claims->count && status >= TIDE_OK; i++)
+        status = put_claimed(rpc, &claims->items[i], &claims->identity, err);
+    if (status >= TIDE_OK)
+        status = put_identity(rpc, &claims->identity, err);
+    if (status < TIDE_OK)
+        give_back(rpc->store, claims);
+    return status;
+}
+
 /* TIDE_NONE: there is nothing; *next_due_us says when a delayed item is due. */
 static tide_status claim_once(tide_rpc *rpc, const waiting_claim *w, int64_t *next_due_us,
                               tide_error *err)
 {
-    const WORK(ClaimRequest) *request = w->request;
-    const tide_work_claim_request claim = {TIDE_WORK_CLAIM_REQUEST_INIT,
-                                           .worker = request->worker,
-                                           .types = (const char *const *)request->work_types,
-                                           .type_count = (int)request->n_work_types,
-                                           .task_id = tide_rpc_text(request->task_id),
-                                           .limit = request->limit,
-                                           .lease_us = w->lease_us};
+    const tide_work_claim_request claim = read_claim(w);
     TIDE_CLEANUP(tide_work_claims_done) tide_work_claims claims = {0};
     const tide_status found = tide_work_claim(rpc->store, &claim, &claims, err);
     *next_due_us = claims.next_due_us;
-    if (found != TIDE_OK)
-        return found;
-    tide_status status = TIDE_OK;
-    for (int i = 0; i < claims.count && status >= TIDE_OK; i++)
-        status = put_claimed(rpc, &claims.items[i], &claims.identity, err);
-    if (status >= TIDE_OK)
-        status = put_identity(rpc, &claims.identity, err);
-    if (status < TIDE_OK)
-        give_back(rpc->store, &claims);
-    return status;
+    return found == TIDE_OK ? put_claims(rpc, &claims, err) : found;
 }
 
 static tide_status answer_nothing(tide_rpc *rpc, int64_t next_due_us, tide_error *err)
@@ -198,34 +206,46 @@ static tide_status park_claim(tide_rpc *rpc, const waiting_claim *w, tide_error 
     return TIDE_OK;
 }
 
-static tide_status claim(tide_rpc *rpc, const ProtobufCMessage *message, tide_error *err)
+static tide_status check_claim(waiting_claim *w, const WORK(ClaimRequest) * request,
+                               tide_error *err)
 {
-    const WORK(ClaimRequest) *request = (const WORK(ClaimRequest) *)message;
+    *w = (waiting_claim){.request = request};
     if (request->n_work_types > TIDE_WORK_TYPES_MAX)
         return tide_fail(err, TIDE_E_INVALID, "%zu types, at most %d", request->n_work_types,
                          TIDE_WORK_TYPES_MAX);
     if (request->wait_ms < 0 || request->wait_ms > CLAIM_WAIT_MAX_MS)
         return tide_fail(err, TIDE_E_INVALID, "wait_ms is %lld, want 0 to %d",
                          (long long)request->wait_ms, CLAIM_WAIT_MAX_MS);
-    waiting_claim w = {.request = request};
-    TIDE_TRY(tide_rpc_duration(&w.lease_us, request->lease_ms, "lease_ms", err));
+    return tide_rpc_duration(&w->lease_us, request->lease_ms, "lease_ms", err);
+}
+
+/* Nothing was found: wait for it, if that is wanted. */
+static tide_status wait_for_claim(tide_rpc *rpc, const waiting_claim *w, int64_t next_due_us,
+                                  tide_error *err)
+{
+    return w->request->wait_ms > 0 && rpc->context->work ? park_claim(rpc, w, err)
+                                                         : answer_nothing(rpc, next_due_us, err);
+}
+
+static tide_status claim(tide_rpc *rpc, const ProtobufCMessage *message, tide_error *err)
+{
+    waiting_claim w;
+    TIDE_TRY(check_claim(&w, (const WORK(ClaimRequest) *)message, err));
     int64_t next_due_us = -1;
     const tide_status status = claim_once(rpc, &w, &next_due_us, err);
-    if (status != TIDE_NONE)
-        return status;
-    return request->wait_ms > 0 && rpc->context->work ? park_claim(rpc, &w, err)
-                                                      : answer_nothing(rpc, next_due_us, err);
+    return status == TIDE_NONE ? wait_for_claim(rpc, &w, next_due_us, err) : status;
 }
 TIDE_RPC(claim)
 
 /* ---- under leases ---- */
 
-static tide_status put_lost(tide_rpc *rpc, const char *work_item_id, int64_t token, tide_error *err)
+static tide_status put_lost(tide_rpc *rpc, uint32_t field, const char *work_item_id, int64_t token,
+                            tide_error *err)
 {
     WORK(Lease) row = WORK_INIT(LEASE);
     row.work_item_id = tide_rpc_borrow(work_item_id);
     row.lease_token = token;
-    return tide_rpc_put(rpc, 1, &row.base, err);
+    return tide_rpc_put(rpc, field, &row.base, err);
 }
 
 static bool is_answer(tide_status status)
@@ -248,7 +268,7 @@ static tide_status renew_refs(tide_rpc *rpc, const WORK(RenewRequest) * request,
         return status;
     for (size_t i = 0; i < request->n_leases; i++)
         if (refs[i].is_lost)
-            TIDE_TRY(put_lost(rpc, refs[i].work_item_id, refs[i].token, err));
+            TIDE_TRY(put_lost(rpc, 1, refs[i].work_item_id, refs[i].token, err));
     return TIDE_OK;
 }
 
@@ -323,11 +343,11 @@ static tide_status finish(tide_rpc *rpc, const ProtobufCMessage *message, tide_e
 }
 TIDE_RPC(finish)
 
-static tide_status finish_results(tide_rpc *rpc, const WORK(FinishManyRequest) * request,
-                                  tide_work_result *results, tide_error *err)
+static tide_status read_results(tide_work_result *results, WORK(FinishRequest) * *list,
+                                size_t count, tide_error *err)
 {
-    for (size_t i = 0; i < request->n_results; i++) {
-        const WORK(FinishRequest) *given = request->results[i];
+    for (size_t i = 0; i < count; i++) {
+        const WORK(FinishRequest) *given = list[i];
         TIDE_TRY(need_lease(given->lease, err));
         if (given->checkpoint || given->n_follow_ups > 0 || *given->idempotency_key)
             return tide_fail(err, TIDE_E_INVALID,
@@ -336,13 +356,20 @@ static tide_status finish_results(tide_rpc *rpc, const WORK(FinishManyRequest) *
             TIDE_WORK_RESULT_INIT, .work_item_id = given->lease->work_item_id,
             .token = given->lease->lease_token, .output = tide_rpc_text(given->output_data)};
     }
+    return TIDE_OK;
+}
+
+static tide_status finish_results(tide_rpc *rpc, const WORK(FinishManyRequest) * request,
+                                  tide_work_result *results, tide_error *err)
+{
+    TIDE_TRY(read_results(results, request->results, request->n_results, err));
     const tide_status status =
         tide_work_finish_many(rpc->store, results, (int)request->n_results, err);
     if (!is_answer(status))
         return status;
     for (size_t i = 0; i < request->n_results; i++)
         if (results[i].is_lost)
-            TIDE_TRY(put_lost(rpc, results[i].work_item_id, results[i].token, err));
+            TIDE_TRY(put_lost(rpc, 1, results[i].work_item_id, results[i].token, err));
     return TIDE_OK;
 }
 
@@ -358,6 +385,44 @@ static tide_status finish_many(tide_rpc *rpc, const ProtobufCMessage *message, t
     return status;
 }
 TIDE_RPC(finish_many)
+
+/* ---- finishing and claiming in one commit ---- */
+
+static tide_status next_claims(tide_rpc *rpc, const waiting_claim *w, tide_work_result *results,
+                               size_t count, tide_error *err)
+{
+    const tide_work_claim_request claim = read_claim(w);
+    TIDE_CLEANUP(tide_work_claims_done) tide_work_claims claims = {0};
+    const tide_status found = tide_work_next(rpc->store, results, (int)count, &claim, &claims, err);
+    if (found < TIDE_OK && found != TIDE_E_LEASE_LOST)
+        return found;
+    if (found == TIDE_NONE)
+        return wait_for_claim(rpc, w, claims.next_due_us, err);
+    TIDE_TRY(claims.count > 0 ? put_claims(rpc, &claims, err)
+                              : answer_nothing(rpc, claims.next_due_us, err));
+    for (size_t i = 0; i < count; i++)
+        if (results[i].is_lost)
+            TIDE_TRY(put_lost(rpc, 6, results[i].work_item_id, results[i].token, err));
+    return TIDE_OK;
+}
+
+static tide_status next(tide_rpc *rpc, const ProtobufCMessage *message, tide_error *err)
+{
+    const WORK(NextRequest) *request = (const WORK(NextRequest) *)message;
+    waiting_claim w;
+    if (!request->claim)
+        return tide_fail(err, TIDE_E_INVALID, "claim is missing: use FinishMany to finish alone");
+    TIDE_TRY(check_claim(&w, request->claim, err));
+    if (request->n_results > 0)
+        TIDE_TRY(check_count(request->n_results, "results", err));
+    TIDE_CLEANUP(tide_freep)
+    tide_work_result *results = calloc(request->n_results + 1, sizeof *results);
+    if (!results)
+        return tide_no_memory(err);
+    TIDE_TRY(read_results(results, request->results, request->n_results, err));
+    return next_claims(rpc, &w, results, request->n_results, err);
+}
+TIDE_RPC(next)
 
 static tide_status fail(tide_rpc *rpc, const ProtobufCMessage *message, tide_error *err)
 {
@@ -477,6 +542,7 @@ const tide_method tide_rpc_work[] = {
     TIDE_RPC_ROW(SERVICE, "Progress", WRITE, work__v1__progress_request, work__v1__empty, progress),
     TIDE_RPC_ROW(SERVICE, "Finish", WRITE, work__v1__finish_request, work__v1__finish_response, finish),
     TIDE_RPC_ROW(SERVICE, "FinishMany", WRITE, work__v1__finish_many_request, work__v1__finish_many_response, finish_many),
+    TIDE_RPC_ROW(SERVICE, "Next", WRITE, work__v1__next_request, work__v1__next_response, next),
     TIDE_RPC_ROW(SERVICE, "Fail", WRITE, work__v1__fail_request, work__v1__fail_response, fail),
     TIDE_RPC_ROW(SERVICE, "Release", WRITE, work__v1__release_request, work__v1__empty, release),
     TIDE_RPC_ROW(SERVICE, "Retry", WRITE, work__v1__retry_request, work__v1__added_item, retry),

@@ -275,6 +275,56 @@ static void renew_tells_which_leases_are_lost(void **state)
     work_refuses(t, 2, "", "$T work renew");
 }
 
+/* ---- next ---- */
+
+static void next_prints_what_it_finished_and_what_it_claimed(void **state)
+{
+    cli_fixture *t = *state;
+    const char *ids[3];
+    for (int i = 0; i < 3; i++)
+        ids[i] = work_add(t, "--type x");
+    const work_held a = work_claim(t, "--type x");
+    tide_json_node *list = work_objects(
+        t, "$T work next --worker me --type x --finish '%s=%lld={\"a\":\"b=1\"}' --json", a.id,
+        a.token);
+    assert_int_equal(2, tide_json_node_count(list));
+    const tide_json_node *finished = tide_json_node_at(list, 0);
+    const tide_json_node *claimed = tide_json_node_at(list, 1);
+    assert_string_equal(a.id, json_text(finished, "work_item_id"));
+    assert_int_equal(a.token, json_number(finished, "lease_token"));
+    assert_string_equal("completed", json_text(finished, "result"));
+    assert_string_equal(ids[1], json_text(claimed, "work_item_id"));
+    assert_string_equal("me", json_text(claimed, "worker"));
+    assert_int_equal(1, json_number(claimed, "attempt"));
+    const long long token = json_number(claimed, "lease_token");
+    tide_json_tree_free(list);
+    assert_string_equal(
+        "{\"a\":\"b=1\"}",
+        work_query(t, "SELECT output_data FROM work_items WHERE work_item_id = '%s'", a.id));
+    /* A refused finish: the other one and the claim are committed. */
+    const cli_result lost = work_run(t, "$T work next --worker me --finish %s=1 --finish %s=%lld",
+                                     ids[0], ids[1], token);
+    assert_int_equal(4, lost.exit_code);
+    assert_contains(lost.out, work_text(t, "%s lost\n%s completed\n", ids[0], ids[1]));
+    assert_contains(lost.out, ids[2]);
+    assert_contains(lost.err, "tidemark: work next: 1 of 2 items were not finished");
+    assert_member(t, ids[1], "status", "completed");
+    assert_member(t, ids[2], "status", "in_progress");
+    /* Nothing to claim. */
+    const char *last =
+        work_query(t, "SELECT lease_token FROM work_items WHERE work_item_id = '%s'", ids[2]);
+    const cli_result none = work_run(t, "$T work next --finish %s=%s --json", ids[2], last);
+    assert_int_equal(3, none.exit_code);
+    assert_string_equal(
+        work_text(t, "{\"work_item_id\":\"%s\",\"lease_token\":%s,\"result\":\"completed\"}\n",
+                  ids[2], last),
+        none.out);
+    work_refuses(t, 2, "ID=TOKEN", "$T work next --finish %s", ids[2]);
+    work_refuses(t, 2, "ID=TOKEN", "$T work next --finish =5");
+    work_refuses(t, 2, "", "$T work next --finish %s=%s=nothing", ids[2], last);
+    work_refuses(t, 2, "", "$T work next --finish a=1 --finish a=1");
+}
+
 /* ---- looking ---- */
 
 /* Every column of the table, whatever columns there are. */
@@ -568,6 +618,7 @@ TEST_FILE()
         WORK_EVERY_ENGINE(cyclic_dependencies_are_refused),
         WORK_EVERY_ENGINE(claim_prints_what_scripts_rely_on),
         WORK_EVERY_ENGINE(claim_ends_with_3_when_there_is_nothing),
+        WORK_EVERY_ENGINE(next_prints_what_it_finished_and_what_it_claimed),
         WORK_EVERY_ENGINE(attempts_count_from_1_and_tokens_rise),
         WORK_EVERY_ENGINE(finish_stores_output_checkpoint_and_what_follows),
         WORK_EVERY_ENGINE(a_final_failure_ends_the_item),

@@ -1,0 +1,303 @@
+#include "work/turn/turn.h"
+
+#include <assert.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "base/cleanup.h"
+#include "core/lease_clock.h"
+#include "store/statement.h"
+#include "tidemark_sql.h"
+
+enum { CLAIMS_JSON_MAX = 1 << 20 };
+
+/* Calls that share a transaction. */
+typedef struct group {
+    tide_work_turn **turns;
+    int count;
+    tide_lease_list *held; /* the finishes of all, sorted */
+    int held_count;
+    tide_combiner_turn *lead;
+} group;
+
+/* ---- finishes ---- */
+
+static tide_status gather_finishes(group *g, tide_error *err)
+{
+    for (int i = 0; i < g->count; i++)
+        g->held_count += g->turns[i]->finish ? g->turns[i]->finish->count : 0;
+    if (g->held_count == 0)
+        return TIDE_OK;
+    g->held = calloc((size_t)g->held_count, sizeof *g->held);
+    if (!g->held)
+        return tide_no_memory(err);
+    int at = 0;
+    for (int i = 0; i < g->count; i++) {
+        const tide_finish_list *list = g->turns[i]->finish;
+        if (!list)
+            continue;
+        memcpy(g->held + at, list->held, (size_t)list->count * sizeof *g->held);
+        at += list->count;
+    }
+    tide_lease_list_sort(g->held, g->held_count);
+    /* Two callers with one item: which output counts is for their own transactions to decide. */
+    if (g->count > 1 && tide_lease_list_has_twins(g->held, g->held_count))
+        return tide_fail(err, TIDE_E_INVALID, "two callers finish one item");
+    return TIDE_OK;
+}
+
+static void note_one(tide_query *query, void *arg)
+{
+    const group *g = arg;
+    tide_combiner_pass(g->lead);
+    (void)tide_query_col_text(query); /* its task */
+    *g->held[0].is_lost = false;
+    *g->held[0].is_needed = tide_query_col_bool(query);
+}
+
+static void note_finished(tide_query *query, void *arg)
+{
+    const group *g = arg;
+    tide_combiner_pass(g->lead); /* committed: the next group need not wait for the disk */
+    const tide_view id = tide_query_col_text(query);
+    const int64_t token = tide_query_col_i64(query);
+    const tide_lease_list *held = tide_lease_list_mark(g->held, g->held_count, id, token);
+    if (held)
+        *held->is_needed = tide_query_col_bool(query);
+}
+
+static tide_status defer_finishes(tide_tx *tx, group *g, tide_error *err)
+{
+    if (g->held_count == 0)
+        return TIDE_OK;
+    tide_item_clock clock = {0};
+    const bool is_one = g->held_count == 1;
+    tide_lease_list_reset(g->held, g->held_count);
+    for (int i = 0; i < g->held_count; i++)
+        *g->held[i].is_needed = false;
+    TIDE_CLEANUP(tide_query_endp) tide_query *query = NULL;
+    TIDE_TRY(tide_query_begin(&query, tx,
+                              is_one ? TIDE_SQL_WORK_FINISH_ONE : TIDE_SQL_WORK_FINISH_MANY, err));
+    TIDE_TRY(tide_item_bind_clock(query, tx, &clock, err));
+    if (is_one) {
+        tide_query_bind_text(query, "id", g->held[0].id);
+        tide_query_bind_i64(query, "token", g->held[0].token);
+        tide_query_bind_text(query, "output", g->held[0].output);
+        return tide_query_defer_rows(&query, note_one, g, err);
+    }
+    TIDE_TRY(tide_lease_list_bind(query, "items", g->held, g->held_count, err));
+    return tide_query_defer_rows(&query, note_finished, g, err);
+}
+
+/* ---- claims ---- */
+
+static void take_row(const group *g, tide_claim *claim, tide_query *query)
+{
+    tide_combiner_pass(g->lead);
+    if (claim->failure >= TIDE_OK)
+        claim->failure = tide_claim_read(query, claim, NULL);
+}
+
+static void read_shared(tide_query *query, void *arg)
+{
+    const group *g = arg;
+    const int64_t place = tide_query_col_i64(query);
+    assert(place >= 0 && place < g->count && g->turns[place]->claim);
+    take_row(g, g->turns[place]->claim, query);
+}
+
+static void read_own(tide_query *query, void *arg)
+{
+    const group *g = arg;
+    for (int i = 0; i < g->count; i++)
+        if (g->turns[i]->claim) {
+            take_row(g, g->turns[i]->claim, query);
+            return;
+        }
+}
+
+static bool is_of_one_type(const tide_claim *c)
+{
+    return !c->request->task_id && c->request->type_count == 1;
+}
+
+/* Claimers of many items of a type take turns: each would pass, row by row, what the others have locked. */
+static tide_status defer_turn(tide_tx *tx, const tide_claim *c, int wanted, tide_error *err)
+{
+    if (wanted < TIDE_TURN_LIMIT || !is_of_one_type(c) ||
+        tide_store_engine(tide_tx_store(tx)) != TIDE_ENGINE_POSTGRES)
+        return TIDE_OK;
+    return tide_tx_defer(tx, TIDE_SQL_WORK_CLAIM_TURN, err,
+                         tide_bind_text("type", c->request->types[0]));
+}
+
+static tide_status defer_own(tide_tx *tx, group *g, const tide_claim *c, tide_error *err)
+{
+    TIDE_TRY(defer_turn(tx, c, c->limit, err));
+    TIDE_CLEANUP(tide_query_endp) tide_query *query = NULL;
+    TIDE_TRY(tide_claim_begin(&query, tx, c, err));
+    return tide_query_defer_rows(&query, read_own, g, err);
+}
+
+/* [{"place":0,"worker":"w","lease_us":30000000,"wanted":1},..] of those that claim this type, which returns how many items they want. */
+static int put_claims(tide_json *json, const group *g, const char *type)
+{
+    int wanted = 0;
+    tide_json_array_begin(json);
+    for (int i = 0; i < g->count; i++) {
+        const tide_claim *c = g->turns[i]->claim;
+        if (!c || strcmp(c->request->types[0], type) != 0)
+            continue;
+        tide_json_object_begin(json);
+        tide_json_key(json, "place");
+        tide_json_i64(json, i);
+        tide_json_key(json, "worker");
+        tide_json_text(json, c->request->worker);
+        tide_json_key(json, "lease_us");
+        tide_json_i64(json, c->lease_us);
+        tide_json_key(json, "wanted");
+        tide_json_i64(json, c->limit);
+        tide_json_object_end(json);
+        wanted += c->limit;
+    }
+    tide_json_array_end(json);
+    return wanted;
+}
+
+static tide_status defer_shared(tide_tx *tx, group *g, const tide_claim *first, tide_error *err)
+{
+    TIDE_CLEANUP(tide_buffer_done) tide_buffer buffer = tide_buffer_of(CLAIMS_JSON_MAX);
+    tide_item_clock clock = {0};
+    tide_json json;
+    tide_json_init(&json, &buffer);
+    const int wanted = put_claims(&json, g, first->request->types[0]);
+    TIDE_TRY(defer_turn(tx, first, wanted, err));
+    TIDE_CLEANUP(tide_query_endp) tide_query *query = NULL;
+    TIDE_TRY(tide_query_start(&query, tx, TIDE_SQL_WORK_CLAIM_SHARED, err,
+                              tide_bind_text("type", first->request->types[0]),
+                              tide_bind_i64("limit", wanted),
+                              tide_bind_i64("floor", tide_lease_token_floor(tx))));
+    TIDE_TRY(tide_item_bind_clock(query, tx, &clock, err));
+    TIDE_TRY(tide_item_bind_list(query, "claims", &json, err));
+    return tide_query_defer_rows(&query, read_shared, g, err);
+}
+
+/* Is this the first of its type in the group? */
+static bool is_first_of_type(const group *g, int at)
+{
+    for (int i = 0; i < at; i++) {
+        const tide_claim *c = g->turns[i]->claim;
+        if (c && strcmp(c->request->types[0], g->turns[at]->claim->request->types[0]) == 0)
+            return false;
+    }
+    return true;
+}
+
+static tide_status defer_claims(tide_tx *tx, group *g, tide_error *err)
+{
+    int claims = 0;
+    int64_t lease_us = INT64_MAX;
+    for (int i = 0; i < g->count; i++) {
+        tide_claim *c = g->turns[i]->claim;
+        if (!c)
+            continue;
+        TIDE_TRY(tide_claim_reset(c, tx, err));
+        claims++;
+        lease_us = c->lease_us < lease_us ? c->lease_us : lease_us;
+    }
+    if (claims == 0)
+        return TIDE_OK;
+    tide_item_notify_due(tx, lease_us);
+    for (int i = 0; i < g->count; i++) {
+        const tide_claim *c = g->turns[i]->claim;
+        if (c && claims == 1)
+            return defer_own(tx, g, c, err);
+        if (c && is_first_of_type(g, i))
+            TIDE_TRY(defer_shared(tx, g, c, err));
+    }
+    return TIDE_OK;
+}
+
+/* ---- the transaction ---- */
+
+static tide_status write_turns(tide_tx *tx, void *arg, tide_error *err)
+{
+    group *g = arg;
+    TIDE_TRY(defer_finishes(tx, g, err));
+    return defer_claims(tx, g, err);
+}
+
+static tide_status end_turn(tide_work_turn *turn, tide_error *err)
+{
+    if (!turn->claim)
+        return TIDE_OK;
+    if (turn->claim->failure < TIDE_OK)
+        return tide_fail(err, turn->claim->failure,
+                         "no memory for the inputs of the claimed items; claim fewer");
+    tide_claim_sort(turn->claim);
+    return TIDE_OK;
+}
+
+static tide_status run_group(tide_store *store, group *g, tide_error *err)
+{
+    tide_status status = gather_finishes(g, err);
+    if (status >= TIDE_OK)
+        status = tide_store_write(store, write_turns, g, err);
+    free(g->held);
+    return status < TIDE_OK ? status : TIDE_OK;
+}
+
+/* A failure of the store is everybody's. After any other, a timeout included, it may be one of them that the others wait
+ * for no longer. */
+static bool is_of_store(tide_status status)
+{
+    return status == TIDE_E_UNAVAILABLE || status == TIDE_E_OUTCOME_UNKNOWN ||
+           status == TIDE_E_MISMATCH || status == TIDE_E_DENIED || status == TIDE_E_FULL;
+}
+
+static void run_together(tide_combiner_turn *lead, void **whats, int count)
+{
+    tide_work_turn *turns[TIDE_COMBINER_BATCH_MAX] = {NULL};
+    assert(count > 0 && count <= TIDE_COMBINER_BATCH_MAX);
+    for (int i = 0; i < count; i++)
+        turns[i] = whats[i];
+    group g = {.turns = turns, .count = count, .lead = lead};
+    tide_error err = {0};
+    const tide_status status = run_group(turns[0]->store, &g, &err);
+    for (int i = 0; i < count; i++) {
+        turns[i]->status = status;
+        turns[i]->err = err;
+        turns[i]->is_alone = status < TIDE_OK && count > 1 && !is_of_store(status);
+    }
+}
+
+static bool is_shared(const tide_store *store, const tide_work_turn *turn)
+{
+    const tide_finish_list *list = turn->finish;
+    if (tide_store_engine(store) != TIDE_ENGINE_POSTGRES ||
+        (turn->claim &&
+         (turn->claim->limit > TIDE_TURN_SHARED_MAX || !is_of_one_type(turn->claim))) ||
+        (list && list->count > TIDE_TURN_SHARED_MAX))
+        return false;
+    size_t bytes = 0;
+    for (int i = 0; list && i < list->count; i++)
+        bytes += list->held[i].output ? strlen(list->held[i].output) : 0;
+    return bytes <= TIDE_TURN_SHARED_BYTES;
+}
+
+tide_status tide_work_turn_run(tide_store *store, tide_work_turn *turn, tide_error *err)
+{
+    turn->store = store;
+    turn->is_alone = !is_shared(store, turn);
+    if (!turn->is_alone) {
+        TIDE_TRY(tide_store_combine(store, 0, turn, run_together, err));
+        if (!turn->is_alone && turn->status < TIDE_OK && err)
+            *err = turn->err;
+    }
+    if (turn->is_alone) {
+        group g = {.turns = &turn, .count = 1};
+        turn->status = run_group(store, &g, err);
+    }
+    TIDE_TRY(turn->status);
+    return end_turn(turn, err);
+}
