@@ -77,16 +77,47 @@ static tide_status read_all(tide_buffer *out, int fd, const char *path, tide_err
     return TIDE_OK;
 }
 
-tide_status tide_file_read(tide_buffer *out, const char *path, tide_error *err)
+/* Pipes and devices have no users of their own. */
+static tide_status check_mode(const struct stat *info, const char *path, tide_error *err)
+{
+    if (!S_ISREG(info->st_mode) || (info->st_mode & (S_IROTH | S_IWOTH)) == 0)
+        return TIDE_OK;
+    return tide_fail(err, TIDE_E_DENIED,
+                     "%s holds a secret, and other users can %s it (mode %04o): chmod 600 %s", path,
+                     info->st_mode & S_IROTH ? "read" : "change", info->st_mode & 07777, path);
+}
+
+tide_status tide_file_check_private(const char *path, tide_error *err)
+{
+    struct stat info;
+    if (stat(path, &info) != 0)
+        return fail_errno(path, err);
+    return check_mode(&info, path, err);
+}
+
+static tide_status read_file(tide_buffer *out, const char *path, bool is_private, tide_error *err)
 {
     const size_t before_len = out->len;
     TIDE_CLEANUP(tide_file_closep) int fd = open(path, O_RDONLY | O_CLOEXEC | O_NOCTTY);
-    if (fd < 0)
+    struct stat info;
+    if (fd < 0 || fstat(fd, &info) != 0)
         return fail_errno(path, err);
+    if (is_private)
+        TIDE_TRY(check_mode(&info, path, err));
     const tide_status status = read_all(out, fd, path, err);
     if (status < TIDE_OK)
         tide_buffer_truncate(out, before_len);
     return status;
+}
+
+tide_status tide_file_read(tide_buffer *out, const char *path, tide_error *err)
+{
+    return read_file(out, path, false, err);
+}
+
+tide_status tide_file_read_private(tide_buffer *out, const char *path, tide_error *err)
+{
+    return read_file(out, path, true, err);
 }
 
 static tide_status write_all(int fd, tide_view bytes, const char *path, tide_error *err)
@@ -107,7 +138,7 @@ tide_status tide_file_replace(const char *path, tide_view bytes, tide_error *err
     if (snprintf(partial, sizeof partial, "%s.part", path) >= (int)sizeof partial)
         return tide_fail(err, TIDE_E_INVALID, "%s: too long a path", path);
     TIDE_CLEANUP(tide_file_closep)
-    int fd = open(partial, O_WRONLY | O_CREAT | O_TRUNC | O_CLOEXEC, 0644);
+    int fd = open(partial, O_WRONLY | O_CREAT | O_TRUNC | O_CLOEXEC, 0600);
     if (fd < 0)
         return fail_errno(partial, err);
     tide_status status = write_all(fd, bytes, partial, err);

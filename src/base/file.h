@@ -18,7 +18,15 @@ void tide_file_closep(int *fd);
  * directory, or more bytes than the buffer may hold. TIDE_E_NOMEM. On failure out is as before. */
 TIDE_MUST_CHECK tide_status tide_file_read(tide_buffer *out, const char *path, tide_error *err);
 
-/* Make bytes the whole of a file, for others to read: it appears under its name complete, or stays as it was. TIDE_E_DENIED, TIDE_E_IO,
+/* The same of a file with a secret, a key or tokens. TIDE_E_DENIED: users who are neither its owner nor of its group can
+ * read or change it; the words say what to do. */
+TIDE_MUST_CHECK tide_status tide_file_read_private(tide_buffer *out, const char *path,
+                                                   tide_error *err);
+
+/* Is it as private as that? For a file that a library reads. */
+TIDE_MUST_CHECK tide_status tide_file_check_private(const char *path, tide_error *err);
+
+/* Make bytes the whole of a file, which is its owner's alone when it is new: it appears under its name complete, or stays as it was. TIDE_E_DENIED, TIDE_E_IO,
  * TIDE_E_FULL, TIDE_E_NOT_FOUND: no such directory. */
 TIDE_MUST_CHECK tide_status tide_file_replace(const char *path, tide_view bytes, tide_error *err);
 

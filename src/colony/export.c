@@ -278,7 +278,7 @@ static tide_status check_options(const tide_export_options *options, tide_error 
     if (options->row_max < 0 || options->row_max > TIDE_EXPORT_ROWS_MAX)
         return tide_fail(err, TIDE_E_INVALID, "%" PRId64 " rows per file, want 1 to %d",
                          options->row_max, TIDE_EXPORT_ROWS_MAX);
-    if (mkdir(options->dir, 0755) != 0 && errno != EEXIST)
+    if (mkdir(options->dir, 0700) != 0 && errno != EEXIST)
         return tide_fail(err, errno == EACCES ? TIDE_E_DENIED : TIDE_E_IO, "cannot make %s: %s",
                          options->dir, strerror(errno));
     return TIDE_OK;

@@ -290,7 +290,7 @@ static tide_status make_directories(const char *dir, const char *path, tide_erro
     (void)snprintf(part, sizeof part, "%s", path);
     for (char *slash = strchr(part + strlen(dir) + 1, '/'); slash; slash = strchr(slash + 1, '/')) {
         *slash = '\0';
-        if (mkdir(part, 0755) == 0) {
+        if (mkdir(part, 0700) == 0) {
             char *above = strrchr(part, '/');
             *above = '\0';
             TIDE_TRY(sync_path(part, O_RDONLY | O_DIRECTORY, err));

@@ -78,7 +78,7 @@ static tide_status each_directory(const char *path,
 static tide_status make_one(const char *path, tide_error *err)
 {
     struct stat there;
-    if (stat(path, &there) == 0 || mkdir(path, 0777) == 0 || errno == EEXIST)
+    if (stat(path, &there) == 0 || mkdir(path, 0700) == 0 || errno == EEXIST)
         return TIDE_OK;
     return tide_lake_fail_errno(err, "make the directory", path);
 }
@@ -128,7 +128,7 @@ tide_status tide_lake_stage_make(tide_lake_data *data, const tide_lake_object *t
     char fresh[PATH_MAX];
     if (snprintf(fresh, sizeof fresh, "%s%s.new", dir, name) >= PATH_MAX)
         return tide_fail(err, TIDE_E_INVALID, "the path %s is too long", dir);
-    if (mkdir(fresh, 0777) != 0)
+    if (mkdir(fresh, 0700) != 0)
         return tide_lake_fail_errno(err, "make the directory", fresh);
     (void)snprintf(path, PATH_MAX, "%s", fresh);
     return TIDE_OK;

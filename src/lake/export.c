@@ -272,7 +272,7 @@ static tide_status write_file(exporting *e, const char *partial, tide_error *err
 {
     const tide_foreign_options options = {
         .env = tide_store_env(e->lake->store), .is_new = true, .is_as_is = true, .state_dir = ""};
-    const int fd = open(partial, O_WRONLY | O_CREAT | O_EXCL | O_CLOEXEC, 0666);
+    const int fd = open(partial, O_WRONLY | O_CREAT | O_EXCL | O_CLOEXEC, 0600);
     if (fd < 0)
         return fail_errno("write", partial, err);
     (void)close(fd);

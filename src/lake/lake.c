@@ -36,7 +36,7 @@ static tide_status settle_directory(char **out, const char *path, tide_error *er
     if (!path[0] || !tide_utf8_valid(tide_view_of(path)))
         return tide_fail(err, TIDE_E_INVALID,
                          "the data directory must be named, in UTF-8: --data DIR");
-    if (mkdir(path, 0777) != 0 && errno != EEXIST)
+    if (mkdir(path, 0700) != 0 && errno != EEXIST)
         return fail_directory(path, err);
     TIDE_CLEANUP(tide_freep) char *whole = realpath(path, NULL);
     if (!whole)

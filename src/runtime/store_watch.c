@@ -1,8 +1,13 @@
 #include "runtime/store_watch.h"
 
+#include <limits.h>
+#include <stdio.h>
 #include <string.h>
+#include <sys/stat.h>
 
 #include <tidemark/identity.h>
+
+#include "store/url.h"
 
 enum { QUIET_US = 1000000 };
 
@@ -46,6 +51,28 @@ static void report_opening(tide_store_watch *watch)
                    TIDE_F("store", tide_store_name(watch->store)), TIDE_FI("epoch", last.epoch),
                    TIDE_F("epoch_id", last.epoch_id), TIDE_F("reason", last.reason),
                    TIDE_F("evidence", last.evidence), TIDE_F_END);
+}
+
+/* A file that others made looser than ours is left so. */
+static void report_mode(const tide_store_watch *watch)
+{
+    static const char *const suffixes[] = {"", "-wal", "-shm", "-door"};
+    tide_error ignored;
+    tide_store_url url;
+    if (tide_store_engine(watch->store) != TIDE_ENGINE_SQLITE ||
+        tide_store_url_parse(&url, tide_store_name(watch->store), &ignored) < TIDE_OK)
+        return;
+    for (size_t i = 0; i < sizeof suffixes / sizeof suffixes[0]; i++) {
+        char path[PATH_MAX];
+        struct stat info;
+        if (snprintf(path, sizeof path, "%s%s", url.target, suffixes[i]) >= (int)sizeof path ||
+            stat(path, &info) != 0 || (info.st_mode & (S_IRWXG | S_IRWXO)) == 0)
+            continue;
+        char mode[8];
+        (void)snprintf(mode, sizeof mode, "%04o", info.st_mode & 07777);
+        tide_log_write(watch->log, TIDE_LOG_WARN, "other users can open the store: chmod 600",
+                       TIDE_F("file", path), TIDE_F("mode", mode), TIDE_F_END);
+    }
 }
 
 static tide_status count_lost_tail(void *arg, const tide_epoch *epoch, tide_error *err)
@@ -102,6 +129,7 @@ void tide_store_watch_init(tide_store_watch *watch, tide_store *store, tide_log 
     tide_store_identity(store, &identity);
     count_epoch(watch, identity.epoch, tide_store_epoch_changes(store));
     report_opening(watch);
+    report_mode(watch);
     count_lost_tails(watch);
     tide_store_on_epoch(store, report_epoch, watch);
     tide_store_on_failure(store, report_failure, watch);

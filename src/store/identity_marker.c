@@ -45,7 +45,7 @@ static bool make_directories(char *path)
         if (*at != '/')
             continue;
         *at = '\0';
-        const bool is_there = mkdir(path, 0755) == 0 || errno == EEXIST;
+        const bool is_there = mkdir(path, 0700) == 0 || errno == EEXIST;
         *at = '/';
         if (!is_there)
             return false;

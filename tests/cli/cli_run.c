@@ -104,6 +104,7 @@ void cli_write_file(const cli_fixture *t, const char *name, const void *bytes, s
     cli_path(t, name, path);
     FILE *file = fopen(path, "wbe");
     assert_non_null(file);
+    assert_int_equal(0, fchmod(fileno(file), 0600)); /* keys and tokens must be private */
     assert_int_equal(len, fwrite(bytes, 1, len, file));
     assert_int_equal(0, fclose(file));
 }

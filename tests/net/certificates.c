@@ -4,6 +4,7 @@
 #include <openssl/x509v3.h>
 #include <stdio.h>
 #include <string.h>
+#include <sys/stat.h>
 
 #include "support/check.h"
 
@@ -57,6 +58,7 @@ static void write_cert(const certificates *c, const char *name, X509 *cert)
     tempdir_join(c->dir, file, path);
     FILE *out = fopen(path, "w");
     assert_non_null(out);
+    assert_int_equal(0, fchmod(fileno(out), 0600));
     assert_int_equal(1, PEM_write_X509(out, cert));
     assert_int_equal(0, fclose(out));
 }
@@ -70,6 +72,7 @@ static void write_key(const certificates *c, const char *name, EVP_PKEY *key,
     tempdir_join(c->dir, file, path);
     FILE *out = fopen(path, "w");
     assert_non_null(out);
+    assert_int_equal(0, fchmod(fileno(out), 0600));
     assert_int_equal(1, PEM_write_PrivateKey(out, key, passphrase ? EVP_aes_128_cbc() : NULL,
                                              (const unsigned char *)passphrase,
                                              passphrase ? (int)strlen(passphrase) : 0, NULL, NULL));

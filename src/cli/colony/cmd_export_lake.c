@@ -100,7 +100,7 @@ static void encode_name(char *out, size_t size, const char *name)
 
 static tide_status make_directory(const char *path, tide_error *err)
 {
-    if (mkdir(path, 0755) != 0 && errno != EEXIST)
+    if (mkdir(path, 0700) != 0 && errno != EEXIST)
         return tide_fail(err, errno == EACCES ? TIDE_E_DENIED : TIDE_E_IO, "cannot make %s: %s",
                          path, strerror(errno));
     return TIDE_OK;

@@ -1,6 +1,7 @@
 /* main.c - tidemark <noun> <verb>: finds the verb, checks its arguments, runs it, reports the
  * result. */
 #include <stdlib.h>
+#include <sys/stat.h>
 
 #include "cli/frame/cli.h"
 #include "cli/frame/interrupt.h"
@@ -150,6 +151,7 @@ int main(int argc, char **argv)
     tide_cli cli = {.arg_count = 0};
     tide_cli_request asked = {.command = NULL};
     tide_error err = {.status = TIDE_OK};
+    (void)umask(S_IRWXG | S_IRWXO);   /* what we make is its owner's alone, from its first byte */
     (void)unsetenv("LD_ORIGIN_PATH"); /* tools/launcher.c's, for this process alone */
     tide_cli_interrupt_install();
     const tide_status status = parse_and_run(&cli, &asked, argc, argv, &err);

@@ -119,7 +119,7 @@ static tide_status prepare(stress_run *run, tide_error *err)
     (void)snprintf(run->dir, sizeof run->dir, "%.3000s%s-log",
                    tide_lake_data_dir(run->metabase.lake), run->prefix);
     (void)snprintf(run->seed, sizeof run->seed, "%s/seed.parquet", run->dir);
-    if (mkdir(run->dir, 0777) != 0 && errno != EEXIST)
+    if (mkdir(run->dir, 0700) != 0 && errno != EEXIST)
         return tide_fail(err, TIDE_E_IO, "cannot make %s: %s", run->dir, strerror(errno));
     run->stress = (tide_stress){.prefix = run->prefix,
                                 .catalogs = (int)tide_cli_number(run->cli, TIDE_CLI_CATALOGS),

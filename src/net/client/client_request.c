@@ -39,7 +39,7 @@ static tide_status read_token(tide_client *client, tide_error *err)
         return TIDE_OK;
     tide_buffer text;
     tide_buffer_init(&text, TIDE_CLIENT_TOKEN_MAX);
-    tide_status status = tide_file_read(&text, path, err);
+    tide_status status = tide_file_read_private(&text, path, err);
     if (status == TIDE_OK && text.len > 0)
         text.ptr[strcspn(text.ptr, "\r\n")] = '\0';
     if (status == TIDE_OK)

@@ -79,7 +79,7 @@ tide_status tide_auth_reload(tide_auth *auth, tide_error *err)
     TIDE_CLEANUP(wipe) tide_buffer text;
     tide_buffer_init(&text, TIDE_AUTH_FILE_MAX);
     TIDE_CLEANUP(tide_auth_rows_done) tide_auth_rows rows = {.items = NULL};
-    TIDE_TRY(tide_file_read(&text, auth->token_file, err));
+    TIDE_TRY(tide_file_read_private(&text, auth->token_file, err));
     TIDE_TRY(tide_auth_rows_parse(&rows, tide_buffer_view(&text), auth->token_file, err));
     pthread_mutex_lock(&auth->lock);
     const tide_auth_rows old = auth->rows;

@@ -39,11 +39,13 @@ static tide_status fail_openssl(tide_error *err, const char *path, const char *w
 }
 
 /* The digest goes over lengths, too, so that bytes cannot move from one file to the next unseen. */
-static tide_status read_file(file_text *out, const char *path, tide_sha256 *sha, tide_error *err)
+static tide_status read_file(file_text *out, const char *path, bool is_key, tide_sha256 *sha,
+                             tide_error *err)
 {
     tide_buffer_init(&out->bytes, TIDE_TLS_FILE_MAX);
     if (path)
-        TIDE_TRY(tide_file_read(&out->bytes, path, err));
+        TIDE_TRY(is_key ? tide_file_read_private(&out->bytes, path, err)
+                        : tide_file_read(&out->bytes, path, err));
     const uint64_t len = path ? out->bytes.len : UINT64_MAX;
     TIDE_TRY(tide_sha256_add(sha, tide_view_bytes(&len, sizeof len), err));
     return tide_sha256_add(sha, tide_buffer_view(&out->bytes), err);
@@ -171,9 +173,9 @@ static tide_status read_material(tide_tls_material *out, const tide_tls_paths *p
     TIDE_CLEANUP(wipe) file_text key = {.bytes = {.ptr = NULL}};
     TIDE_CLEANUP(wipe) file_text ca = {.bytes = {.ptr = NULL}};
     TIDE_TRY(tide_sha256_init(sha, err));
-    TIDE_TRY(read_file(&cert, paths->cert, sha, err));
-    TIDE_TRY(read_file(&key, paths->key, sha, err));
-    TIDE_TRY(read_file(&ca, paths->ca, sha, err));
+    TIDE_TRY(read_file(&cert, paths->cert, !paths->key, sha, err));
+    TIDE_TRY(read_file(&key, paths->key, true, sha, err));
+    TIDE_TRY(read_file(&ca, paths->ca, false, sha, err));
     TIDE_TRY(tide_sha256_finish(sha, out->digest, err));
     if (paths->cert)
         TIDE_TRY(take_pair(out, paths, &cert, &key, env, err));

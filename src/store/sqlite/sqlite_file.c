@@ -340,7 +340,7 @@ tide_status tide_sqlite_door_open(tide_sqlite_door *door, const char *path, tide
     if (snprintf(name, sizeof name, "%s-door", path) >= (int)sizeof name)
         return tide_fail(err, TIDE_E_INVALID, "the path %.64s... is too long", path);
     struct stat info;
-    const mode_t mode = stat(path, &info) == 0 ? info.st_mode & 0666 : 0644;
+    const mode_t mode = stat(path, &info) == 0 ? info.st_mode & 0666 : 0600;
     door->fd = open(name, O_RDWR | O_CREAT | O_CLOEXEC, mode);
     if (door->fd >= 0)
         (void)fchmod(door->fd, mode); /* like SQLite's own side files, whatever the umask says */

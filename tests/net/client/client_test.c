@@ -7,6 +7,7 @@
 #include <stdlib.h>
 #include <string.h>
 #include <sys/socket.h>
+#include <sys/stat.h>
 #include <unistd.h>
 
 #include "base/cleanup.h"
@@ -663,6 +664,7 @@ static void a_token_is_read_anew_when_its_file_changes(void **state)
     for (int i = 0; i < 2; i++) {
         FILE *out = fopen(path, "w");
         assert_non_null(out);
+        assert_int_equal(0, fchmod(fileno(out), 0600));
         assert_true(fprintf(out, "%s\n", tokens[i]) > 0);
         assert_int_equal(0, fclose(out));
         assert_ok_err(CALL(t, "", false, FIELD("x-show", "1")), &t->err);

@@ -2,6 +2,7 @@
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include <sys/stat.h>
 #include <unistd.h>
 
 #include "base/cleanup.h"
@@ -88,6 +89,7 @@ static void write_tokens(auth_test *t, const char *text)
     FILE *out = fopen(t->path, "w");
     assert_non_null(out);
     assert_true(fputs(text, out) >= 0);
+    assert_int_equal(0, fchmod(fileno(out), 0600));
     assert_int_equal(0, fclose(out));
 }
 

@@ -3,6 +3,7 @@
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include <sys/stat.h>
 
 #include "base/cleanup.h"
 #include "net/certificates.h"
@@ -99,6 +100,7 @@ static void write_tokens(const pair_test *t, const char *text)
     FILE *out = fopen(t->tokens, "w");
     assert_non_null(out);
     assert_true(fputs(text, out) >= 0);
+    assert_int_equal(0, fchmod(fileno(out), 0600));
     assert_int_equal(0, fclose(out));
 }
 

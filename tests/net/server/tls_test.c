@@ -4,6 +4,7 @@
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include <sys/stat.h>
 #include <unistd.h>
 
 #include "base/cleanup.h"
@@ -58,6 +59,7 @@ static void write_file(const tls_test *t, const char *name, const char *text)
     name_file(t, name, path);
     FILE *out = fopen(path, "w");
     assert_non_null(out);
+    assert_int_equal(0, fchmod(fileno(out), 0600));
     assert_true(fputs(text, out) >= 0);
     assert_int_equal(0, fclose(out));
 }

@@ -1,6 +1,8 @@
 /* Real daemons, and callers on loopback that show nothing: the kernel says who they are. */
 #include <stdio.h>
 #include <stdlib.h>
+#include <string.h>
+#include <sys/stat.h>
 #include <unistd.h>
 
 #include "base/cleanup.h"
@@ -151,6 +153,64 @@ static void a_token_is_required_of_everybody(void **state)
         assert_int_equal(401, ask_as_other(c, "/v1/logs", false, NULL));
 }
 
+static void assert_mode(const char *path, const char *suffix, mode_t mode)
+{
+    char name[TEMPDIR_PATH_MAX + 16];
+    struct stat info;
+    (void)snprintf(name, sizeof name, "%s%s", path, suffix);
+    if (stat(name, &info) != 0)
+        fail_msg("%s: there is no such file", name);
+    if ((info.st_mode & 0777) != mode)
+        fail_msg("%s has mode %04o, want %04o", name, info.st_mode & 0777, mode);
+}
+
+/* Whatever the umask; and what is looser stays so, with a warning. */
+static void what_a_daemon_makes_is_its_users_alone(void **state)
+{
+    callers_case *c = *state;
+    char socket[TEMPDIR_PATH_MAX];
+    char listen[TEMPDIR_PATH_MAX + 8];
+    tempdir_join(&c->dir, "socket", socket);
+    (void)snprintf(listen, sizeof listen, "unix:%s", socket);
+    const mode_t before = umask(0);
+    start(c, "agent", (const char *[]){"--grpc", listen, NULL});
+    (void)umask(before);
+    assert_mode(c->store, "", 0600);
+    assert_mode(c->store, "-wal", 0600);
+    assert_mode(c->store, "-shm", 0600);
+    assert_mode(c->store, "-door", 0600);
+    assert_mode(socket, "", 0700);
+    running_agent_kill(&c->daemon);
+    assert_int_equal(0, chmod(c->store, 0640));
+    start(c, "agent", NULL);
+    assert_mode(c->store, "", 0640);
+}
+
+/* Exit 5, before anything is served. */
+static void secrets_that_others_can_read_are_refused(void **state)
+{
+    callers_case *c = *state;
+    char tokens[TEMPDIR_PATH_MAX];
+    char program[PATH_MAX];
+    assert_ok_err(proc_find("tidemark", program, &c->err), &c->err);
+    tempdir_join(&c->dir, "tokens", tokens);
+    FILE *out = fopen(tokens, "we");
+    assert_non_null(out);
+    assert_true(fputs("boss admin 0123456789abcdef0123456789abcdef\n", out) >= 0);
+    assert_int_equal(0, fchmod(fileno(out), 0644));
+    assert_int_equal(0, fclose(out));
+    const char *argv[] = {program,        "agent",       "--store", c->store,
+                          "--grpc",       "127.0.0.1:0", "--http",  "127.0.0.1:0",
+                          "--token-file", tokens,        NULL};
+    proc_result result = {0};
+    assert_ok_err(proc_run(&result, &(proc_options){.argv = argv}, LIMIT_MS, &c->err), &c->err);
+    assert_int_equal(TIDE_EXIT_DENIED, result.exit_code);
+    assert_contains(result.err, "chmod 600");
+    proc_result_done(&result);
+    assert_int_equal(0, chmod(tokens, 0640)); /* a group is the owner's choice */
+    start(c, "agent", (const char *[]){"--token-file", tokens, NULL});
+}
+
 #define CALLERS_CASE(f) cmocka_unit_test_setup_teardown(f, set_up, tear_down)
 
 TEST_FILE()
@@ -160,6 +220,8 @@ TEST_FILE()
         CALLERS_CASE(another_user_may_not_query_or_export),
         CALLERS_CASE(local_role_says_what_other_users_may_do),
         CALLERS_CASE(a_token_is_required_of_everybody),
+        CALLERS_CASE(what_a_daemon_makes_is_its_users_alone),
+        CALLERS_CASE(secrets_that_others_can_read_are_refused),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }
