@@ -39,8 +39,9 @@ enum {
     TIDE_JOURNAL_KEEP_DEFAULT = 100, /* newest checkpoints per task that compaction keeps */
 };
 
-/* The highest number that an import is taken with: counters only rise, so one near their end would end them. */
-#define TIDE_JOURNAL_NUMBER_MAX (INT64_C(1) << 53)
+/* The highest number that an import accepts, and to which it raises the numbers of the store. Counters only rise, so one
+ * near their end would end them, and readers of JSON hold no larger ones. */
+#define TIDE_JOURNAL_NUMBER_MAX ((INT64_C(1) << 53) - 1)
 
 /* Events (tide_journal_tail) older than this are removed by compaction, the newest one excepted. 30 days. */
 #define TIDE_JOURNAL_EVENTS_KEEP_US (INT64_C(30) * 86400 * 1000000)
@@ -366,6 +367,7 @@ typedef struct tide_journal_transfer {
     int64_t skipped;    /* were there already, or were removed here */
     int64_t renumbered; /* got other numbers than in the file */
     int64_t head;       /* of the file */
+    int64_t store_head; /* of the store, after an import */
     int64_t removed;    /* of the skipped: this store has removed them, and they stay removed */
 } tide_journal_transfer;
 
@@ -385,7 +387,8 @@ TIDE_API TIDE_MUST_CHECK tide_status tide_journal_export(tide_store *store,
                                                          tide_error *err);
 
 /* Also takes the older document {"checkpoints":[...],"global_sequence":n}. TIDE_E_DAMAGED: truncated or altered; nothing
- * is changed then, nor after any other failure. Numbers are accepted up to TIDE_JOURNAL_NUMBER_MAX.
+ * is changed then, nor after any other failure. Numbers are accepted up to TIDE_JOURNAL_NUMBER_MAX. TIDE_E_LIMIT: new numbers
+ * for the file would go beyond it, so that an export of this store could not be imported any more.
  *
  * The file is read in steps, but all of it is published by one transaction, which the store's closure_us bounds: open the
  * store with more than the usual 30 s for files of some hundred thousand checkpoints. TIDE_E_TIMEOUT: it was not enough.

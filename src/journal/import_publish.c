@@ -6,6 +6,7 @@
  * not come: they are recorded as gaps.
  *
  * Tasks are worked on by depth, because a fork's numbers and chain go on from its fork point. */
+#include <inttypes.h>
 #include <stdio.h>
 
 #include "base/buffer.h"
@@ -161,13 +162,16 @@ static tide_status ask(int64_t *out, const publication *p, tide_tx *tx, const ti
 }
 
 /* A second import of the same file: nothing is written. */
-static tide_status is_nothing_new(bool *out, const publication *p, tide_tx *tx, tide_error *err)
+static tide_status is_nothing_new(bool *out, int64_t *store_head, const publication *p, tide_tx *tx,
+                                  tide_error *err)
 {
     *out = false;
     TIDE_CLEANUP(tide_query_endp) tide_query *head = NULL;
     TIDE_TRY(tide_tx_one(&head, tx, TIDE_SQL_JOURNAL_HEAD_GET, err, TIDE_NO_BIND));
-    if (p->new_count > 0 || tide_query_col_i64(head) < p->run->head)
+    const int64_t last = tide_query_col_i64(head);
+    if (p->new_count > 0 || last < p->run->head)
         return TIDE_OK;
+    *store_head = last;
     int64_t tasks = 0;
     int64_t types = 0;
     int64_t annotations = 0;
@@ -204,7 +208,7 @@ static tide_status lock(publication *p, tide_tx *tx, tide_error *err)
 
 /* ---- numbers ---- */
 
-static void decide_numbers(publication *p)
+static tide_status decide_numbers(publication *p, tide_error *err)
 {
     p->is_kept = p->is_distinct && p->lowest > p->head;
     p->last = p->head;
@@ -212,6 +216,14 @@ static void decide_numbers(publication *p)
         p->last = p->is_kept ? p->highest : p->head + p->new_count;
     if (p->run->head > p->last)
         p->last = p->run->head;
+    /* A store that is beyond it already, by appends, is not made worse by a file without news. */
+    if (p->last > TIDE_JOURNAL_NUMBER_MAX && p->last > p->head)
+        return tide_fail(err, TIDE_E_LIMIT,
+                         "the import would raise the numbers of this store from %" PRId64
+                         " to %" PRId64 "; at most %" PRId64,
+                         p->head, p->last, TIDE_JOURNAL_NUMBER_MAX);
+    p->counts.store_head = p->last;
+    return TIDE_OK;
 }
 
 static tide_status order_rows(const publication *p, tide_tx *tx, tide_error *err)
@@ -315,7 +327,7 @@ static tide_status read_result(publication *p, tide_tx *tx, tide_error *err)
 /* Tags and chunks come before their checkpoints, parents before their forks. */
 static tide_status publish_rows(publication *p, tide_tx *tx, tide_error *err)
 {
-    decide_numbers(p);
+    TIDE_TRY(decide_numbers(p, err));
     TIDE_TRY(order_rows(p, tx, err));
     TIDE_TRY(run_last(tx, TIDE_SQL_IMPORT_HEAD_RAISE, p->last, err));
     TIDE_TRY(run(p, tx, TIDE_SQL_IMPORT_TAGS_PUBLISH, err));
@@ -337,7 +349,7 @@ static tide_status publish(tide_tx *tx, void *arg, tide_error *err)
     TIDE_TRY(check_run(p, tx, err));
     TIDE_TRY(check_same(p, tx, err));
     TIDE_TRY(read_new(p, tx, err));
-    TIDE_TRY(is_nothing_new(&is_nothing, p, tx, err));
+    TIDE_TRY(is_nothing_new(&is_nothing, &p->counts.store_head, p, tx, err));
     if (is_nothing) {
         p->counts.skipped = p->run->checkpoints;
         return run(p, tx, TIDE_SQL_IMPORT_RUN_END, err);

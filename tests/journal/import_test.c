@@ -20,7 +20,7 @@ static void numbers_beyond_all_measure_are_refused(void **state)
     make_task(t, "a");
     (void)append_n(t, "a", 1);
     const char *const heads[] = {"9223372036854775807",
-                                 "9007199254740993",
+                                 "9007199254740992",
                                  "-5",
                                  "99999999999999999999",
                                  "1.5",
@@ -41,13 +41,45 @@ static void numbers_beyond_all_measure_are_refused(void **state)
     }
     assert_int_equal(1, head_of(t->store));
     assert_int_equal(2, append_n(t, "a", 2).sequence_number);
-    /* The last one that is taken leaves room for more than will ever come. */
     (void)snprintf(text, sizeof text, "{\"checkpoints\":[],\"global_sequence\":%s}",
-                   "9007199254740992");
+                   "9007199254740991");
     memory_file file = {.bytes = text, .len = strlen(text)};
-    (void)import_ok(t, &file);
-    assert_true(append_n(t, "a", 3).global_sequence == TIDE_JOURNAL_NUMBER_MAX + 1);
+    const tide_journal_transfer moved = import_ok(t, &file);
+    assert_true(moved.head == TIDE_JOURNAL_NUMBER_MAX);
+    assert_true(moved.store_head == TIDE_JOURNAL_NUMBER_MAX);
+    assert_true(head_of(t->store) == TIDE_JOURNAL_NUMBER_MAX);
+    /* New numbers for a file would go beyond what an import accepts. */
+    (void)snprintf(text, sizeof text,
+                   "{\"checkpoints\":[{\"id\":\"x\",\"session_id\":\"a\","
+                   "\"sequence_number\":1,\"state\":{}}]}");
+    file = (memory_file){.bytes = text, .len = strlen(text)};
+    assert_status_err(TIDE_E_LIMIT, import_from(t->store, &file, &counts, &t->err), &t->err);
+    assert_true(head_of(t->store) == TIDE_JOURNAL_NUMBER_MAX);
+    /* So an export of this store is imported by others. */
+    TIDE_CLEANUP(memory_done) memory_file own = {0};
+    export_to(t->store, NULL, &own);
+    tide_store *other = open_empty(t);
+    assert_ok_err(import_from(other, &own, &counts, &t->err), &t->err);
+    assert_true(counts.store_head == TIDE_JOURNAL_NUMBER_MAX);
     assert_sound(t->store);
+}
+
+/* The report contains where the numbers of this store stand. */
+static void the_report_of_an_import_has_the_head_of_the_store(void **state)
+{
+    store_test *t = *state;
+    make_task(t, "a");
+    (void)append_n(t, "a", 1);
+    (void)append_n(t, "a", 2);
+    TIDE_CLEANUP(memory_done) memory_file file = {0};
+    export_to(t->store, NULL, &file);
+    (void)append_n(t, "a", 3);
+    tide_journal_transfer counts = import_ok(t, &file); /* nothing new */
+    assert_int_equal(2, counts.head);
+    assert_int_equal(3, counts.store_head);
+    tide_store *other = open_empty(t);
+    assert_ok_err(import_from(other, &file, &counts, &t->err), &t->err);
+    assert_int_equal(2, counts.store_head);
 }
 
 static void append_iteration(store_test *t, int n)
@@ -203,6 +235,7 @@ static void a_fork_made_during_an_export_is_left_out(void **state)
 TEST_FILE()
 {
     const struct CMUnitTest tests[] = {
+        STORE_CASE(the_report_of_an_import_has_the_head_of_the_store),
         STORE_CASE(numbers_beyond_all_measure_are_refused),
         STORE_CASE(what_was_removed_here_does_not_come_back),
         STORE_CASE(what_was_removed_here_does_not_come_back_through_another_store),

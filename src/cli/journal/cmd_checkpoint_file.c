@@ -175,9 +175,10 @@ tide_status tide_cli_checkpoint_import(tide_cli *cli, tide_error *err)
     if (!cli->out.is_json) {
         tide_cli_print(cli->out.file,
                        "%" PRId64 " checkpoints imported (%" PRId64 " with new numbers), %" PRId64
-                       " were there already, %" PRId64 " had been removed here before\n",
+                       " were there already, %" PRId64
+                       " had been removed here before; the head is %" PRId64 "\n",
                        moved.checkpoints, moved.renumbered, moved.skipped - moved.removed,
-                       moved.removed);
+                       moved.removed, moved.store_head);
         return TIDE_OK;
     }
     JOURNAL(ImportResponse) response = JOURNAL_INIT(IMPORT_RESPONSE);
@@ -187,6 +188,7 @@ tide_status tide_cli_checkpoint_import(tide_cli *cli, tide_error *err)
     response.removed = moved.removed;
     response.renumbered = moved.renumbered;
     response.head = moved.head;
+    response.store_head = moved.store_head;
     return tide_cli_print_message(&cli->out, &response.base, err);
 }
 

@@ -365,6 +365,7 @@ static void run_import(tide_call *call, tide_view message, void *arg)
     response.renumbered = transfer.renumbered;
     response.head = transfer.head;
     response.removed = transfer.removed;
+    response.store_head = transfer.store_head;
     tide_call_reply_message(call, &response.base);
 }
 
