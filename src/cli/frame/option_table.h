@@ -152,7 +152,7 @@ enum {
     X(POLICY, "policy", 0, "resume|rerun|fail", NULL, NULL, CHOICE, 0, 0,                          \
       "what to do where another stopped half-way")                                                 \
     X(EXPIRY, "expiry", 0, "DURATION", "24h", NULL, DURATION, 1, TIDE_CLI_DURATION_MAX,            \
-      "how long the key is kept")                                                                  \
+      "how long the answer is kept and given again, or forever (100 years)")                       \
     X(LOCK, "lock", 0, "DURATION", NULL, NULL, DURATION, TIDE_LEASE_MIN_US, TIDE_LEASE_MAX_US,     \
       "how long it is held before another may take over")
 

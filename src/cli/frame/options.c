@@ -5,6 +5,8 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include <tidemark/idempotency.h>
+
 #include "cli/frame/value.h"
 #include "cli/help/suggest.h"
 #include "runtime/options_file.h"
@@ -216,9 +218,13 @@ static tide_status set_value(tide_cli_words *words, tide_cli_option_id id,
                              const tide_cli_option *option, const char *value, const char *what,
                              tide_error *err)
 {
+    words->text[id] = value;
+    if (id == TIDE_CLI_EXPIRY && strcmp(value, "forever") == 0) {
+        words->number[id] = TIDE_IDEMPOTENCY_EXPIRY_MAX_US;
+        return TIDE_OK;
+    }
     const tide_status status = tide_cli_value_check(&words->number[id], option, value, what, err);
     words->has_bad_value = status < TIDE_OK;
-    words->text[id] = value;
     return status;
 }
 

@@ -159,7 +159,7 @@ static const tide_cli_verb verbs[] = {
          {.id = TIDE_CLI_POLICY, .fallback = "rerun"}, {.id = TIDE_CLI_LOCK, .fallback = "5m"},
          {.id = TIDE_CLI_TASK, .help = "the task it belongs to"},
          {.id = TIDE_CLI_WORK_ITEM, .help = "the work item it belongs to"}),
-     .summary = "run a command once; answer from the store ever after",
+     .summary = "run a command once; answer from the store for 24 hours, or as --expiry says",
      .details =
          "The command's stdout and exit code are stored and replayed. Without --request the "
          "request "

@@ -445,6 +445,21 @@ static void keys_are_shown_listed_and_deleted(void **state)
     assert_string_equal("{\"removed\":1}\n", result.out);
 }
 
+/* An answer is kept for 24 hours unless the call says otherwise. */
+static void an_answer_may_be_kept_forever(void **state)
+{
+    cli_fixture *t = *state;
+    expect(t, "$T $R --key day -- echo x", 0, "x\n");
+    expect(t, "$T $R --key ever --expiry forever -- echo x", 0, "x\n");
+    expect(t,
+           "for key in day ever; do $T idempotency show $key --json | "
+           "jq '(.expires_at[0:4] | tonumber) - (.completed_at[0:4] | tonumber) >= 99'; done",
+           0, "false\ntrue\n");
+    const cli_result result = cli_run(t, "idempotency", "clean", "--json", NULL);
+    assert_string_equal("{\"removed\":0}\n", result.out);
+    expect(t, "$T $R --key ever --expiry forever -- echo x", 0, "x\n");
+}
+
 static void bad_input_runs_nothing(void **state)
 {
     cli_fixture *t = *state;
@@ -505,6 +520,7 @@ TEST_FILE()
         EVERY_ENGINE(no_descriptor_of_the_store_leaks),
         CASE(a_reader_that_leaves_costs_nothing, "sqlite"),
         EVERY_ENGINE(keys_are_shown_listed_and_deleted),
+        CASE(an_answer_may_be_kept_forever, "sqlite"),
         CASE(bad_input_runs_nothing, "sqlite"),
         EVERY_ENGINE(an_output_that_cannot_be_written_is_said),
     };
