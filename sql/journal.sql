@@ -75,6 +75,14 @@ WHERE (CAST(:token AS bigint) > 0) <> EXISTS (
     WHERE name = :name AND holder IS NOT NULL AND expires_at > coalesce(:clock, now())
       AND (token = :token OR :token = 0));
 
+-- statement: step_unlock_orphan
+-- The key of a step whose task was deleted.
+UPDATE idempotency_keys SET lock_holder = NULL, lock_expires_at = NULL, lock_via = NULL, revision = revision + 1
+WHERE idempotency_key = :key AND task_id IS NULL AND lock_via IS NOT NULL;
+
+-- statement: step_delete_orphan
+DELETE FROM idempotency_keys WHERE idempotency_key = :key AND task_id IS NULL;
+
 -- statement: journal_item_task
 SELECT task_id FROM work_items WHERE work_item_id = :work_item_id;
 

@@ -245,6 +245,54 @@ TIDE_API TIDE_MUST_CHECK tide_status tide_journal_tail(tide_store *store,
                                                        tide_journal_event_fn *fn, void *arg,
                                                        tide_error *err);
 
+/* ---- steps ---- */
+
+enum {
+    TIDE_TASK_STEP_NAME_MAX = 128, /* bytes */
+    TIDE_TASK_STEP_KEY_SIZE =
+        TIDE_JOURNAL_ID_MAX + TIDE_TASK_STEP_NAME_MAX + sizeof "step//", /* with the NUL */
+};
+
+/* A step of a task is begun and completed under the token of the task's lease (tide_task_resume). Begin returns the result
+ * that was recorded, or permission to run the step; complete records the result and a tool_executed checkpoint in one
+ * commit. A step that was begun and not completed is begun again by whoever holds the lease.
+ *
+ * A crash between the effect of a step and its record repeats the effect. Where the outside can recognise repeats, hand it
+ * `key`: it is the same in every run of the step. */
+typedef struct tide_task_step {
+    size_t size; /* TIDE_TASK_STEP_INIT */
+    const char *task_id;
+    const char *name;   /* 1 to TIDE_TASK_STEP_NAME_MAX bytes without '/', unique within the task */
+    int64_t token;      /* of the task's lease */
+    int64_t step_token; /* complete: from begin */
+    tide_view result;   /* complete: JSON; without ptr: null */
+} tide_task_step;
+#define TIDE_TASK_STEP_INIT .size = sizeof(tide_task_step)
+
+typedef struct tide_task_step_state {
+    bool is_done;       /* the result was recorded: do not run it */
+    int64_t step_token; /* not done: what completing needs */
+    char key[TIDE_TASK_STEP_KEY_SIZE];
+    char *result; /* done: JSON, with a NUL behind it; free with tide_task_step_state_done */
+    size_t result_len;
+} tide_task_step_state;
+
+/* Frees what it holds; it is then all zeroes again. */
+TIDE_API void tide_task_step_state_done(tide_task_step_state *state);
+
+/* TIDE_E_NOT_FOUND: no such task. TIDE_E_LEASE_LOST: the token does not hold the task. *out: init it with zeroes. */
+TIDE_API TIDE_MUST_CHECK tide_status tide_task_step_begin(tide_store *store,
+                                                          const tide_task_step *step,
+                                                          tide_task_step_state *out,
+                                                          tide_error *err);
+
+/* TIDE_E_LEASE_LOST: the token does not hold the task, or the step was begun again since. TIDE_E_MISMATCH: completed with
+ * another result. The same call again succeeds and records nothing. */
+TIDE_API TIDE_MUST_CHECK tide_status tide_task_step_complete(tide_store *store,
+                                                             const tide_task_step *step,
+                                                             tide_checkpoint_numbers *out,
+                                                             tide_error *err);
+
 /* ---- annotations ---- */
 
 typedef struct tide_annotation {

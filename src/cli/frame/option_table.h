@@ -90,6 +90,8 @@ enum {
     X(LEASE, "lease", 0, "DURATION", "5m", NULL, DURATION, TIDE_LEASE_MIN_US, TIDE_LEASE_MAX_US,   \
       "length of the lease unless renewed")                                                        \
     X(TOKEN, "token", 0, "N", NULL, NULL, NUMBER, 1, INT64_MAX, "the lease's token, as claimed")   \
+    X(STEP_TOKEN, "step-token", 0, "N", NULL, NULL, NUMBER, 1, INT64_MAX,                          \
+      "token of the step, from begin-step")                                                        \
     X(ITEM_TOKEN, "item-token", 0, "N", NULL, NULL, NUMBER, 1, INT64_MAX,                          \
       "token of the lease of --work-item")                                                         \
     X(HOLDER, "holder", 0, "NAME", NULL, NULL, TEXT, 0, 0, "holder of the lease")                  \

@@ -1,4 +1,4 @@
-/* cmd_task.c - tidemark task create|show|ls|cancel|finish|resume|renew|release|delete. */
+/* cmd_task.c - tidemark task: create, read, end, resume under a lease, steps. */
 #include "cli/frame/cli.h"
 
 #include <inttypes.h>
@@ -231,6 +231,49 @@ static tide_status release(tide_cli *cli, tide_error *err)
     return tide_cli_print_done(&cli->out, "task_id", cli->args[0], "released", err);
 }
 
+/* ---- steps ---- */
+
+static tide_status begin_step(tide_cli *cli, tide_error *err)
+{
+    TIDE_CLEANUP(tide_store_closep) tide_store *store = NULL;
+    TIDE_TRY(tide_cli_open_store(cli, &store, TIDE_STORE_EXISTING, err));
+    if (cli->out.is_json) {
+        JOURNAL(BeginStepRequest) request = JOURNAL_INIT(BEGIN_STEP_REQUEST);
+        request.task_id = tide_rpc_borrow(cli->args[0]);
+        request.name = tide_rpc_borrow(cli->args[1]);
+        request.token = tide_cli_number(cli, TIDE_CLI_TOKEN);
+        return tide_cli_print_method(&cli->out, store, tide_rpc_begin_step, &request.base,
+                                     &tidemark__journal__v1__begin_step_response__descriptor, err);
+    }
+    const tide_task_step step = {TIDE_TASK_STEP_INIT, .task_id = cli->args[0], .name = cli->args[1],
+                                 .token = tide_cli_number(cli, TIDE_CLI_TOKEN)};
+    TIDE_CLEANUP(tide_task_step_state_done) tide_task_step_state state = {.is_done = false};
+    TIDE_TRY(tide_task_step_begin(store, &step, &state, err));
+    if (state.is_done)
+        tide_cli_print(cli->out.file, "done: %s\n", state.result ? state.result : "null");
+    else
+        tide_cli_print(cli->out.file, "run it under step token %" PRId64 ", key %s\n",
+                       state.step_token, state.key);
+    return TIDE_OK;
+}
+
+static tide_status complete_step(tide_cli *cli, tide_error *err)
+{
+    TIDE_CLEANUP(tide_buffer_done) tide_buffer data = tide_buffer_of(TIDE_JOURNAL_SNAPSHOT_MAX);
+    TIDE_TRY(tide_cli_input_json(&data, tide_cli_text(cli, TIDE_CLI_DATA), "--data", err));
+    const tide_task_step step = {TIDE_TASK_STEP_INIT,
+                                 .task_id = cli->args[0],
+                                 .name = cli->args[1],
+                                 .token = tide_cli_number(cli, TIDE_CLI_TOKEN),
+                                 .step_token = tide_cli_number(cli, TIDE_CLI_STEP_TOKEN),
+                                 .result = tide_buffer_view(&data)};
+    tide_checkpoint_numbers numbers;
+    TIDE_CLEANUP(tide_store_closep) tide_store *store = NULL;
+    TIDE_TRY(tide_cli_open_store(cli, &store, TIDE_STORE_EXISTING, err));
+    TIDE_TRY(tide_task_step_complete(store, &step, &numbers, err));
+    return tide_cli_print_numbers(&cli->out, &numbers, err);
+}
+
 static const tide_cli_verb verbs[] = {
     {.name = "create",
      .arguments = "TITLE",
@@ -271,6 +314,34 @@ static const tide_cli_verb verbs[] = {
          "'checkpoint add' without its token. Renew it, release it.\n"
          "Example: tidemark task resume T --holder me --lease 5m --json",
      .run = resume},
+    {.name = "begin-step",
+     .arguments = "ID NAME",
+     .takes = TIDE_CLI_LIST(TOKEN),
+     .needs = TIDE_CLI_LIST(TOKEN),
+     .summary = "the recorded result of a step, or permission to run it",
+     .details =
+         "--token is the token of the task's lease (task resume); ends with 4 when it lost the "
+         "lease.\n"
+         "A step that was begun and not completed may be begun again. A crash between the effect "
+         "of a\n"
+         "step and complete-step repeats the effect: hand the printed key, which is the same in "
+         "every\n"
+         "run, to the outside.\n"
+         "Example: tidemark task begin-step T charge --token 1099511627777 --json",
+     .run = begin_step},
+    {.name = "complete-step",
+     .arguments = "ID NAME",
+     .takes = TIDE_CLI_LIST(TOKEN, STEP_TOKEN, DATA),
+     .needs = TIDE_CLI_LIST(TOKEN, STEP_TOKEN, DATA),
+     .overrides = TIDE_CLI_OVERRIDES(
+         {.id = TIDE_CLI_DATA, .help = "the result as JSON, @FILE, or - for stdin"}),
+     .summary = "record the result of a step with a checkpoint, in one commit",
+     .details = "The same call again records nothing. Ends with 4 when a token lost its lease or "
+                "the step\n"
+                "has another result.\n"
+                "Example: tidemark task complete-step T charge --token 1099511627777 --step-token "
+                "1099511627778 --data '{\"paid\":true}'",
+     .run = complete_step},
     {.name = "renew",
      .arguments = "ID",
      .takes = TIDE_CLI_LIST(TOKEN, LEASE),

@@ -84,6 +84,7 @@ tide_rpc_fn tide_rpc_get_item;
 tide_rpc_fn tide_rpc_explain;
 tide_rpc_fn tide_rpc_stats;
 tide_rpc_fn tide_rpc_get_checkpoint;
+tide_rpc_fn tide_rpc_begin_step;
 
 /* The services. */
 extern const tide_method tide_rpc_tasks[];

@@ -59,6 +59,41 @@ static tide_status append_checkpoints(tide_rpc *rpc, const ProtobufCMessage *mes
 }
 TIDE_RPC(append_checkpoints)
 
+tide_status tide_rpc_begin_step(tide_rpc *rpc, const ProtobufCMessage *message, tide_error *err)
+{
+    const JOURNAL(BeginStepRequest) *request = (const JOURNAL(BeginStepRequest) *)message;
+    const tide_task_step step = {TIDE_TASK_STEP_INIT, .task_id = request->task_id,
+                                 .name = request->name, .token = request->token};
+    TIDE_CLEANUP(tide_task_step_state_done) tide_task_step_state state = {.is_done = false};
+    TIDE_TRY(tide_task_step_begin(rpc->store, &step, &state, err));
+    JOURNAL(BeginStepResponse) response = JOURNAL_INIT(BEGIN_STEP_RESPONSE);
+    response.is_done = state.is_done;
+    response.result = tide_rpc_borrow(state.result);
+    response.step_token = state.step_token;
+    response.key = state.key;
+    return tide_rpc_answer(rpc, &response.base, err);
+}
+TIDE_RPC(tide_rpc_begin_step)
+
+static tide_status complete_step(tide_rpc *rpc, const ProtobufCMessage *message, tide_error *err)
+{
+    const JOURNAL(CompleteStepRequest) *request = (const JOURNAL(CompleteStepRequest) *)message;
+    const char *result = tide_rpc_text(request->result);
+    const tide_task_step step = {TIDE_TASK_STEP_INIT,
+                                 .task_id = request->task_id,
+                                 .name = request->name,
+                                 .token = request->token,
+                                 .step_token = request->step_token,
+                                 .result =
+                                     result ? tide_view_of(result) : (tide_view){.ptr = NULL}};
+    tide_checkpoint_numbers numbers;
+    TIDE_TRY(tide_task_step_complete(rpc->store, &step, &numbers, err));
+    JOURNAL(Numbers) response;
+    tide_rpc_numbers(&response, &numbers);
+    return tide_rpc_answer(rpc, &response.base, err);
+}
+TIDE_RPC(complete_step)
+
 static tide_status add_type(tide_rpc *rpc, const ProtobufCMessage *message, tide_error *err)
 {
     const JOURNAL(AddTypeRequest) *request = (const JOURNAL(AddTypeRequest) *)message;
@@ -295,6 +330,8 @@ TIDE_RPC(verify)
 /* clang-format off */
 const tide_method tide_rpc_journal[] = {
     TIDE_RPC_ROW(SERVICE, "Append", WRITE, journal__v1__append_request, journal__v1__append_response, append_checkpoints),
+    TIDE_RPC_ROW(SERVICE, "BeginStep", WRITE, journal__v1__begin_step_request, journal__v1__begin_step_response, tide_rpc_begin_step),
+    TIDE_RPC_ROW(SERVICE, "CompleteStep", WRITE, journal__v1__complete_step_request, journal__v1__numbers, complete_step),
     TIDE_RPC_ROW(SERVICE, "AddType", WRITE, journal__v1__add_type_request, journal__v1__empty, add_type),
     TIDE_RPC_ROW(SERVICE, "List", READ, journal__v1__list_request, journal__v1__list_response, list),
     TIDE_RPC_ROW(SERVICE, "Get", READ, journal__v1__get_request, journal__v1__checkpoint, tide_rpc_get_checkpoint),

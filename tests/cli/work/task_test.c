@@ -164,6 +164,31 @@ static void the_lease_of_a_task_fences_its_checkpoints(void **state)
     work_refuses(t, 2, "work item", "$T checkpoint add --task t --data 4 --item-token 1");
 }
 
+static void steps_run_once_and_answer_ever_after(void **state)
+{
+    cli_fixture *t = *state;
+    tide_json_node *object = work_object(t, "$T task resume t --holder me --json");
+    const long long token = json_number(object, "lease_token");
+    tide_json_tree_free(object);
+    object = work_object(t, "$T task begin-step t charge --token %lld --json", token);
+    assert_string_equal("false", work_value(t, object, "is_done"));
+    assert_string_equal("step/t/charge", json_text(object, "key"));
+    const long long step = json_number(object, "step_token");
+    tide_json_tree_free(object);
+    work_refuses(t, 4, "does not hold", "$T task begin-step t charge --token %lld", token + 1);
+    work_refuses(t, 4, "", "$T task complete-step t charge --token %lld --step-token %lld --data 1",
+                 token, step + 1);
+    work_ok(t, "$T task complete-step t charge --token %lld --step-token %lld --data '{\"a\":1}'",
+            token, step);
+    object = work_object(t, "$T task begin-step t charge --token %lld --json", token);
+    assert_string_equal("true", work_value(t, object, "is_done"));
+    assert_string_equal("{\"a\":1}", work_value(t, object, "result"));
+    tide_json_tree_free(object);
+    assert_string_equal("done: {\"a\":1}\n",
+                        work_ok(t, "$T task begin-step t charge --token %lld", token));
+    assert_string_equal("tool_executed", work_query(t, "SELECT checkpoint_type FROM checkpoints"));
+}
+
 /* One resumer at a time; the lease can be kept and given back, by its token only. */
 static void a_second_resumer_is_refused_while_the_lease_lasts(void **state)
 {
@@ -225,6 +250,7 @@ TEST_FILE()
         WORK_EVERY_ENGINE(resume_of_a_new_task_begins_with_iteration_1),
         WORK_EVERY_ENGINE(a_second_resumer_is_refused_while_the_lease_lasts),
         WORK_EVERY_ENGINE(the_lease_of_a_task_fences_its_checkpoints),
+        WORK_EVERY_ENGINE(steps_run_once_and_answer_ever_after),
         WORK_EVERY_ENGINE(unknown_and_doubled_ids_are_refused),
         WORK_TEST_SQLITE(bad_words_are_refused_and_change_nothing),
     };
