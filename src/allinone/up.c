@@ -67,6 +67,15 @@ static tide_status open_store(const up *u, const char *name, tide_store **out, t
         err);
 }
 
+static tide_status open_colony_store(const up *u, tide_store **out, tide_error *err)
+{
+    if (!u->options->store_url)
+        return open_store(u, "colony.db", out, err);
+    return tide_store_open(
+        out, u->options->store_url,
+        &(tide_store_options){TIDE_STORE_OPTIONS_INIT, .env = u->options->listener.env}, err);
+}
+
 /* Where callers need TLS or tokens, components call each other by a socket of their own. */
 static tide_status choose_inside(up *u, tide_listener_options *listener, tide_error *err)
 {
@@ -115,6 +124,10 @@ static tide_status find_place(up *u, tide_error *err)
 {
     char path[PATH_SIZE];
     TIDE_TRY(make_path(u, "colony.db", path, err));
+    if (tide_store_engine(u->colony_store) != TIDE_ENGINE_SQLITE)
+        return TIDE_OK; /* a URL may contain a password */
+    if (u->options->store_url)
+        (void)snprintf(path, sizeof path, "%s", u->options->store_url);
     char *whole = realpath(path, NULL);
     const tide_view text = tide_view_of(whole ? whole : path);
     TIDE_CLEANUP(tide_buffer_done) tide_buffer place;
@@ -255,7 +268,7 @@ tide_status tide_up_run(const tide_up_options *options, tide_error *err)
         return tide_no_memory(err);
     u->options = options;
     TIDE_TRY(open_store(u, "agent.db", &u->agent_store, err));
-    TIDE_TRY(open_store(u, "colony.db", &u->colony_store, err));
+    TIDE_TRY(open_colony_store(u, &u->colony_store, err));
     TIDE_TRY(tide_sink_open_sql(&u->sink, u->colony_store, err));
     u->sink->keep_us = options->keep_us;
     tide_listener_options listener = options->listener;

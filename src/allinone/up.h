@@ -2,7 +2,8 @@
  * one process over a directory.
  *
  *     DIR/agent.db      records of this machine's agent, which the colony polls as agent `local`
- *     DIR/colony.db     rows of the colony; tasks, work items, checkpoints, tokens; metabase
+ *     DIR/colony.db     rows of the colony; tasks, work items, checkpoints, tokens; metabase; or the
+ *                       store that store_url names
  *     DIR/lake/         data files of the lake's tables
  *     DIR/lock          held by the running process (dir_lock.h)
  *     DIR/inside.sock   for calls between its components, where callers need TLS or tokens
@@ -45,6 +46,7 @@ typedef struct tide_up_extra {
 typedef struct tide_up_options {
     tide_listener_options listener; /* ports and store are set here */
     const char *data_dir;           /* exists, and is locked (dir_lock.h) */
+    const char *store_url;          /* instead of DIR/colony.db; NULL: that one */
     /* HOST:PORT; port 0 of the default: the first free one from TIDE_UP_PORT on. */
     const char *http;
     int64_t collect_us;

@@ -1,7 +1,7 @@
 // What a person reads when `tidemark up` starts, or cannot.
 import assert from 'node:assert/strict';
 import { execFile, spawn } from 'node:child_process';
-import { chownSync, copyFileSync, mkdirSync, mkdtempSync, readFileSync, rmSync } from 'node:fs';
+import { chownSync, copyFileSync, existsSync, mkdirSync, mkdtempSync, readFileSync, rmSync } from 'node:fs';
 import { createServer } from 'node:net';
 import { tmpdir } from 'node:os';
 import path from 'node:path';
@@ -103,6 +103,53 @@ test('the address is the last line, also where DuckDB is missing, and commands c
     const shown = lines.find((line) => line.startsWith('  Try ')).slice('  Try '.length).trim();
     const { stdout } = await promisify(execFile)('/bin/sh', ['-c', `printf '%s\\n' ${shown}`], { cwd: directory });
     assert.equal(stdout.split('\n')[0], "it's here/tidemark");
+});
+
+// A daemon that is ready: its address, and a function that ends it.
+async function start(words) {
+    const child = spawn(tidemark, words, { stdio: ['ignore', 'pipe', 'pipe'], env: environment() });
+    running.add(child);
+    const ended = new Promise((resolve) => child.once('exit', resolve));
+    let errors = '';
+    child.stderr.on('data', (bytes) => (errors += bytes));
+    const ready = await new Promise((resolve, reject) => {
+        const lines = readline.createInterface({ input: child.stdout });
+        lines.once('line', resolve);
+        lines.once('close', () => reject(new Error(errors)));
+    });
+    const [, address] = /^ready \w+=(\S+)$/.exec(ready);
+    const end = async () => {
+        child.kill('SIGTERM');
+        await ended;
+        running.delete(child);
+    };
+    return { address, end };
+}
+
+test('up keeps rows, tasks and checkpoints in the store that --store names', async () => {
+    const place = path.join(directory, 'elsewhere');
+    const store = path.join(directory, 'named.db');
+    const { address, end } = await start(['up', '--data', place, '--store', store, '--http', '127.0.0.1:0']);
+    const answer = await fetch(`http://${address}/tidemark.work.v1.WorkService/CreateTask`, {
+        method: 'POST',
+        headers: { 'content-type': 'application/json' },
+        body: '{"task_id":"mine","title":"t"}',
+    });
+    assert.equal(answer.status, 200);
+    assert.equal((await (await fetch(`http://${address}/place`)).json()).store, store);
+    await end();
+    const { stdout } = await promisify(execFile)(tidemark, ['task', 'ls', '--store', store, '--json'], { env: environment() });
+    assert.equal(JSON.parse(stdout).task_id, 'mine');
+    assert.equal(existsSync(path.join(place, 'colony.db')), false);
+});
+
+test('serve has the dashboard, with the views of what it serves', async () => {
+    const { address, end } = await start(['serve', '--store', path.join(directory, 'served.db'), '--listen', '127.0.0.1:0']);
+    assert.deepEqual((await (await fetch(`http://${address}/about`)).json()).views, ['work', 'checkpoints']);
+    const page = await fetch(`http://${address}/`);
+    assert.match(page.headers.get('content-type'), /text\/html/);
+    assert.match(await page.text(), /dashboard\.js/);
+    await end();
 });
 
 await runCases();

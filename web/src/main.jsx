@@ -81,7 +81,7 @@ function App() {
     <>
       <a class="skip" href="#main" onClick={(event) => { event.preventDefault(); document.getElementById("main").focus(); }}>to the contents</a>
       <header class="bar-top">
-        <a class="brand" href={address("fleet")}>Tidemark</a>
+        <a class="brand" href={address(about.value.views[0] || "fleet")}>Tidemark</a>
         <nav aria-label="views">
           {VIEWS.filter(([name]) => about.value.views.includes(name)).map(([name, title]) => <a key={name} href={address(name)} aria-current={view === name || (name === "fleet" && view === "agent") ? "page" : undefined}>{title}</a>)}
         </nav>
@@ -101,7 +101,11 @@ function App() {
 
 // The first view waits for one answer: it is under way while the page is being made.
 if (place.value.view === "fleet") askEarly("tidemark.colony.v1.ColonyService", "Fleet", { brief: true });
-askAbout();
+// A server without agents begins with the first view that it has.
+askAbout().then(() => {
+  const first = about.value.views[0];
+  if (!location.hash && first && first !== "fleet") location.replace(address(first));
+});
 askPlace();
 render(<App />, document.getElementById("app"));
 stayLive();

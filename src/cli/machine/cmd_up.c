@@ -155,6 +155,9 @@ static tide_status run(tide_cli *cli, tide_error *err)
     tide_log log;
     char free_port[32];
     tide_up_options options = {.data_dir = tide_cli_text(cli, TIDE_CLI_DATA),
+                               .store_url = tide_cli_is_given(cli, TIDE_CLI_STORE)
+                                                ? tide_cli_text(cli, TIDE_CLI_STORE)
+                                                : NULL,
                                .http = tide_cli_text(cli, TIDE_CLI_HTTP),
                                .collect_us = tide_cli_number(cli, TIDE_CLI_COLLECT)};
     TIDE_TRY(tide_cli_listener_options(cli, &log, &options.listener, err));
@@ -206,7 +209,10 @@ static const tide_cli_verb verbs[] = {
                 "and work items, and a\n"
                 "dashboard, all on one port. Prints `ready http=HOST:PORT`. A second start goes on "
                 "where it\n"
-                "stopped; Ctrl-C stops cleanly.",
+                "stopped; Ctrl-C stops cleanly. --store URL keeps rows, tasks and checkpoints in "
+                "that store\n"
+                "instead of DIR/colony.db.\n"
+                "Example: tidemark up --data ./data --store postgresql://localhost/tidemark",
      .run = run},
     {.name = NULL},
 };
