@@ -718,6 +718,22 @@ WHERE work_item_id = :id AND status IN ('pending', 'in_progress', 'expired');
 SELECT status, task_id, work_type, input_data, priority, max_retries, timeout_us, unique_key FROM work_items
 WHERE work_item_id = :id;
 
+-- statement: work_keys_free
+-- An attempt ended: the idempotency keys of the item that it left unanswered are given back.
+UPDATE idempotency_keys SET lock_holder = NULL, lock_expires_at = NULL, lock_via = NULL, revision = revision + 1
+WHERE work_item_id = :id AND status = 'pending' AND lock_via = 'api';
+
+-- statement: work_keys_end  engine: sqlite
+-- Attempts were ended from outside: what they did is unknown, so the locks are over and the keys' policies decide.
+UPDATE idempotency_keys SET lock_expires_at = :lease_now, revision = revision + 1
+WHERE work_item_id IN (SELECT value FROM json_each(:ids)) AND status = 'pending' AND lock_via = 'api'
+  AND lock_expires_at > :lease_now;
+
+-- statement: work_keys_end  engine: postgres
+UPDATE idempotency_keys SET lock_expires_at = :lease_now, revision = revision + 1
+WHERE work_item_id IN (SELECT jsonb_array_elements_text(CAST(:ids AS jsonb))) AND status = 'pending'
+  AND lock_via = 'api' AND lock_expires_at > :lease_now;
+
 -- statement: work_dependencies_of
 -- What an item depends on, as far as it still exists.
 SELECT d.depends_on FROM work_dependencies d JOIN work_items w ON w.work_item_id = d.depends_on

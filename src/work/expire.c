@@ -245,6 +245,18 @@ static tide_status record(tide_tx *tx, expire_step *step, tide_item_wakes *wakes
     return count > 0 ? tide_journal_append_known_in(tx, checkpoints, count, numbers, err) : TIDE_OK;
 }
 
+static tide_status end_keys(tide_tx *tx, expire_step *step, tide_error *err)
+{
+    const char **ids = tide_arena_alloc(&step->arena, (size_t)step->count * sizeof *ids);
+    int count = 0;
+    if (!ids)
+        return tide_no_memory(err);
+    for (int i = 0; i < step->count; i++)
+        if (step->rows[i].is_done)
+            ids[count++] = step->rows[i].id;
+    return count > 0 ? tide_item_end_keys(tx, ids, count, err) : TIDE_OK;
+}
+
 static tide_status expire_some(tide_tx *tx, void *arg, tide_error *err)
 {
     expire_step *step = arg;
@@ -259,6 +271,7 @@ static tide_status expire_some(tide_tx *tx, void *arg, tide_error *err)
     if (step->count == 0)
         return TIDE_OK;
     TIDE_TRY(apply_decisions(tx, step, err));
+    TIDE_TRY(end_keys(tx, step, err));
     TIDE_TRY(record(tx, step, &wakes, err));
     tide_item_notify(&wakes, tx);
     return TIDE_OK;

@@ -85,6 +85,7 @@ static tide_status fail_item(tide_tx *tx, void *arg, tide_error *err)
     TIDE_TRY(tide_query_run(query, &changed, err));
     if (changed != 1)
         return tide_item_fail_lost(tx, request->id, request->token, err);
+    TIDE_TRY(tide_item_free_keys(tx, request->id, err));
     tide_item_wakes wakes = {.count = 0};
     if (!is_over)
         tide_item_wake(&wakes, hold.work_type);
@@ -164,7 +165,8 @@ static tide_status cancel_item(tide_tx *tx, void *arg, tide_error *err)
                           tide_bind_text("id", request->id),
                           tide_bind_text("reason", request->reason), tide_bind_now("now"),
                           tide_bind_i64("floor", tide_lease_token_floor(tx))));
-    return changed == 1 ? TIDE_OK : explain_uncancelled(tx, request->id, err);
+    return changed == 1 ? tide_item_end_keys(tx, &request->id, 1, err)
+                        : explain_uncancelled(tx, request->id, err);
 }
 
 tide_status tide_work_cancel(tide_store *store, const char *work_item_id, const char *reason,

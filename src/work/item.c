@@ -317,6 +317,24 @@ tide_status tide_item_fail_some(int lost, int count, tide_error *err)
     return tide_fail(err, TIDE_E_PARTIAL, "%d of %d leases are lost", lost, count);
 }
 
+/* ---- idempotency keys ---- */
+
+tide_status tide_item_free_keys(tide_tx *tx, const char *id, tide_error *err)
+{
+    return tide_tx_exec(tx, TIDE_SQL_WORK_KEYS_FREE, NULL, err, tide_bind_text("id", id));
+}
+
+tide_status tide_item_end_keys(tide_tx *tx, const char *const *ids, int count, tide_error *err)
+{
+    tide_item_clock clock = {0};
+    TIDE_TRY(tide_item_clock_get(tx, &clock, err));
+    TIDE_CLEANUP(tide_query_endp) tide_query *query = NULL;
+    TIDE_TRY(tide_query_begin(&query, tx, TIDE_SQL_WORK_KEYS_END, err));
+    TIDE_TRY(tide_item_bind_texts(query, "ids", ids, count, false, err));
+    tide_query_bind_time(query, "lease_now", clock.lease_now_us);
+    return tide_query_run(query, NULL, err);
+}
+
 /* ---- wake-ups ---- */
 
 void tide_work_topic(char out[64], const char *work_type)

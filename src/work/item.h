@@ -115,6 +115,16 @@ TIDE_MUST_CHECK tide_status tide_item_fail_missing(const char *id, tide_error *e
 /* The answer of a call about many: none, some or all of count were lost. */
 TIDE_MUST_CHECK tide_status tide_item_fail_some(int lost, int count, tide_error *err);
 
+/* ---- idempotency keys ---- */
+
+/* An attempt of the item ended: keys that it began and did not answer are given back, so that the
+ * next attempt need not wait for their locks. */
+TIDE_MUST_CHECK tide_status tide_item_free_keys(tide_tx *tx, const char *id, tide_error *err);
+/* Attempts were ended from outside, so what they did is unknown: the locks of their keys are over,
+ * and the policy of each key decides (idempotency.h). */
+TIDE_MUST_CHECK tide_status tide_item_end_keys(tide_tx *tx, const char *const *ids, int count,
+                                               tide_error *err);
+
 /* ---- wake-ups ---- */
 
 /* Which types became claimable in this transaction. Init with zeroes. */

@@ -199,7 +199,8 @@ static tide_status release_item(tide_tx *tx, void *arg, tide_error *err)
     tide_item_wake_column(tx, query);
     if (request->delay_us > 0)
         tide_item_notify_due(tx, request->delay_us);
-    return TIDE_OK;
+    tide_query_endp(&query);
+    return tide_item_free_keys(tx, request->id, err);
 }
 
 tide_status tide_work_release(tide_store *store, const char *work_item_id, int64_t token,
