@@ -202,15 +202,34 @@ static int measure_text(const char *text)
     return width;
 }
 
+size_t tide_cli_control_len(tide_view text)
+{
+    const unsigned char *at = (const unsigned char *)text.ptr;
+    if (text.len == 0)
+        return 0;
+    if (at[0] < 0x20 || at[0] == 0x7f)
+        return 1;
+    /* U+0080 to U+009F are control characters too; terminals obey some of them. */
+    if (text.len >= 2 && ((at[0] == 0xc2 && at[1] < 0xa0) || (at[0] == 0xd8 && at[1] == 0x9c)))
+        return 2;
+    /* U+200E, U+200F, U+202A to U+202E, U+2066 to U+2069 */
+    const bool is_bidi =
+        text.len >= 3 && at[0] == 0xe2 &&
+        ((at[1] == 0x80 && (at[2] == 0x8e || at[2] == 0x8f || (at[2] >= 0xaa && at[2] <= 0xae))) ||
+         (at[1] == 0x81 && at[2] >= 0xa6 && at[2] <= 0xa9));
+    return is_bidi ? 3 : 0;
+}
+
 static void mask_controls(char *text)
 {
-    for (size_t i = 0; text[i]; i++) {
-        const unsigned char byte = (unsigned char)text[i];
-        if (byte < 0x20 || byte == 0x7f)
-            text[i] = '?';
-        /* U+0080 to U+009F are control characters too; terminals obey some of them. */
-        if (byte == 0xc2 && (unsigned char)text[i + 1] < 0xa0)
-            text[i] = text[i + 1] = '?';
+    size_t left = strlen(text);
+    while (left > 0) {
+        size_t len = tide_cli_control_len(tide_view_bytes(text, left));
+        if (len > 0)
+            memset(text, '?', len);
+        len = len > 0 ? len : 1;
+        text += len;
+        left -= len;
     }
 }
 

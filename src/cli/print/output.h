@@ -88,6 +88,10 @@ void tide_cli_time_text(char text[TIDE_CLI_TIME_SIZE], int64_t us);
 /* The two largest units, rounded down: 2d 3h, 4m 30s, 1.250s, 80us; with a sign where it is negative. */
 void tide_cli_duration_text(char text[TIDE_CLI_DURATION_SIZE], int64_t us);
 
+/* How many bytes of a character at the front of text are never printed as they are: a control character, or one that
+ * changes the direction of the text behind it. 0: it may be printed. */
+size_t tide_cli_control_len(tide_view text);
+
 /* Cleaned text for people, without and with a style. */
 void tide_cli_print(FILE *file, const char *format, ...) TIDE_PRINTF(2, 3);
 void tide_cli_print_styled(tide_cli_output *out, tide_cli_style style, const char *text);

@@ -153,14 +153,31 @@ static tide_status put_json(tide_cli_sql_output *sql, const tide_sql_value *cell
 
 /* ---- CSV ---- */
 
+/* A spreadsheet computes a field that begins so, also between quotes. */
+static bool is_formula(tide_view text)
+{
+    return text.len > 0 && text.ptr[0] != '\0' && strchr("=+-@\t\r", text.ptr[0]);
+}
+
+/* Line breaks and tabs are data; other control characters would be obeyed by a terminal. */
+static void put_bytes(FILE *file, tide_view text)
+{
+    for (size_t i = 0; i < text.len; i++) {
+        const char byte = text.ptr[i];
+        const bool is_space = byte == '\n' || byte == '\r' || byte == '\t';
+        const size_t len =
+            is_space ? 0 : tide_cli_control_len(tide_view_bytes(text.ptr + i, text.len - i));
+        if (byte == '"')
+            (void)fputc('"', file);
+        (void)fputc(len > 0 ? '?' : byte, file);
+        i += len > 0 ? len - 1 : 0;
+    }
+}
+
 static void put_quoted(FILE *file, tide_view text)
 {
     (void)fputc('"', file);
-    for (size_t i = 0; i < text.len; i++) {
-        if (text.ptr[i] == '"')
-            (void)fputc('"', file);
-        (void)fputc(text.ptr[i], file);
-    }
+    put_bytes(file, text);
     (void)fputc('"', file);
 }
 
@@ -179,7 +196,19 @@ static void put_field(FILE *file, tide_view text)
     if (needs_quotes(text))
         put_quoted(file, text);
     else
-        (void)fwrite(text.ptr, 1, text.len, file);
+        put_bytes(file, text);
+}
+
+/* Text of others: a formula gets a quotation mark in front, which spreadsheets take for "this is text". */
+static void put_text(FILE *file, tide_view text, tide_buffer *room)
+{
+    if (is_formula(text)) {
+        tide_buffer_clear(room);
+        if (tide_buffer_append(room, "'", 1) == TIDE_OK &&
+            tide_buffer_append_view(room, text) == TIDE_OK)
+            text = tide_buffer_view(room);
+    }
+    put_field(file, text);
 }
 
 static tide_status put_csv(tide_cli_sql_output *sql, const tide_sql_value *cells, tide_error *err)
@@ -191,6 +220,8 @@ static tide_status put_csv(tide_cli_sql_output *sql, const tide_sql_value *cells
         if (cells[i].kind == TIDE_SQL_VALUE_BLOB) {
             TIDE_TRY(encode_blob(sql, cells[i].bytes, i, err));
             put_field(file, tide_buffer_view(&sql->text));
+        } else if (cells[i].kind == TIDE_SQL_VALUE_TEXT) {
+            put_text(file, cells[i].bytes, &sql->text);
         } else if (cells[i].kind != TIDE_SQL_VALUE_NULL) {
             put_field(file, text_of(sql, &cells[i]));
         }
@@ -207,7 +238,7 @@ static void put_csv_title(tide_cli_sql_output *sql)
     for (int i = 0; i < sql->column_count; i++) {
         if (i > 0)
             (void)fputc(',', file);
-        put_field(file, tide_view_of(sql->names[i]));
+        put_text(file, tide_view_of(sql->names[i]), &sql->text);
     }
     (void)fputc('\n', file);
 }

@@ -40,6 +40,23 @@ static void json_has_the_types_of_the_columns(void **state)
                         result.out);
 }
 
+/* Rows hold what others sent: a spreadsheet must not compute it, a terminal must not obey it. */
+static void csv_and_tables_disarm_what_others_wrote(void **state)
+{
+    cli_fixture *t = *state;
+    static const char QUERY[] = "SELECT '=1+1' AS a, '-5' AS b, -5 AS c, char(27) || '[31m' AS d,"
+                                " 'x' || char(8238) || 'y' || char(8297) AS e, '@z' AS \"=t\"";
+    feed_put_logs(t, 1, "api");
+    cli_result result = cli_run(t, "sql", QUERY, "--csv", NULL);
+    assert_int_equal(0, result.exit_code);
+    assert_string_equal("a,b,c,d,e,'=t\n'=1+1,'-5,-5,?[31m,x?y?,'@z\n", result.out);
+    result = cli_run(t, "sql", QUERY, NULL);
+    assert_int_equal(0, result.exit_code);
+    assert_null(strchr(result.out, 27));
+    assert_null(strstr(result.out, "\xe2\x80\xae"));
+    assert_null(strstr(result.out, "\xe2\x81\xa9"));
+}
+
 static void csv_quotes_what_needs_it(void **state)
 {
     cli_fixture *t = *state;
@@ -382,6 +399,7 @@ TEST_FILE()
         CLI_TEST_SQLITE(rows_are_a_table_for_people),
         CLI_TEST_SQLITE(json_has_the_types_of_the_columns),
         CLI_TEST_SQLITE(csv_quotes_what_needs_it),
+        CLI_TEST_SQLITE(csv_and_tables_disarm_what_others_wrote),
         CLI_TEST_SQLITE(a_row_with_many_columns_is_printed_line_by_line),
         CLI_TEST_SQLITE(no_rows_are_an_answer),
         CLI_TEST_SQLITE(a_limit_says_that_there_are_more),
