@@ -1,13 +1,14 @@
 -- Streams of numbered records. SQLite only: see feed_schema.sql.
 
 -- statement: feed_stream_find  only: sqlite
--- Where a stream stands: its counter, its floor, the store's epoch, and the last epoch it wrote in.
+-- Where a stream stands: its counter, its floor, the store's epoch, and the last epoch it wrote in. The cast: the name in a
+-- damaged row can be a blob, which equals no text, and a stream without its counter would give numbers twice.
 SELECT s.id, s.kind, s.sequence, coalesce(q.last, s.floor_seq),
        s.floor_seq, s.floor_chain, s.floor_arrived_at, s.floor_bytes,
        (SELECT CAST(value AS INTEGER) FROM db_metadata WHERE key = 'epoch'),
        e.epoch, e.first_seq
 FROM feed_streams s
-LEFT JOIN sequences q ON q.name = s.sequence
+LEFT JOIN sequences q ON q.name = CAST(s.sequence AS TEXT)
 LEFT JOIN feed_epochs e ON e.stream_id = s.id
     AND e.epoch = (SELECT max(epoch) FROM feed_epochs WHERE stream_id = s.id)
 WHERE s.name = :name;

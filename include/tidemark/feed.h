@@ -250,7 +250,8 @@ typedef struct tide_feed_answer {
 
 /* One page. A damaged batch is skipped, with a receipt, and is a hole of the answer. An answer may be empty and still have_more,
  * when a filter has looked through TIDE_FEED_SCAN_BYTES_MAX. The answer is filled on TIDE_OK alone.
- * TIDE_E_NOT_FOUND: no such stream. TIDE_E_INVALID: a bad request. TIDE_E_CONFLICT, TIDE_E_LEASE_LOST: see the request. */
+ * TIDE_E_NOT_FOUND: no such stream. TIDE_E_INVALID: a bad request. TIDE_E_CONFLICT, TIDE_E_LEASE_LOST: see the request.
+ * TIDE_E_DAMAGED: the stream's row, or behind start_seq neither the batches nor their index, can be read. */
 TIDE_API TIDE_MUST_CHECK tide_status tide_feed_read(tide_feed *feed,
                                                     const tide_feed_request *request,
                                                     tide_feed_answer *answer, tide_error *err);
@@ -318,7 +319,8 @@ TIDE_API TIDE_MUST_CHECK tide_status tide_feed_step(tide_feed *feed, int64_t *ne
                                                     tide_error *err);
 
 /* Read every batch of a stream (NULL: of all) and hold it against its checksums, its numbers, its chain and the stream's counters. fn is
- * called per finding. TIDE_OK: sound. TIDE_E_DAMAGED: there were findings. Others may go on writing meanwhile. */
+ * called per finding. TIDE_OK: sound. TIDE_E_DAMAGED: there were findings; one that is not about a stream names a table instead. Others
+ * may go on writing meanwhile. */
 typedef void tide_feed_finding_fn(void *arg, const char *stream, const char *finding);
 TIDE_API TIDE_MUST_CHECK tide_status tide_feed_verify(tide_feed *feed, const char *stream,
                                                       tide_feed_finding_fn *fn, void *arg,
@@ -334,7 +336,8 @@ typedef struct tide_feed_salvaged {
 } tide_feed_salvaged;
 
 /* Copy what is readable into a new store at path, which must not exist: the same streams, numbers and chains under a new session. What
- * cannot be read becomes a hole there, with a receipt. *out may be NULL. TIDE_E_EXISTS: there is something at path. */
+ * cannot be read becomes a hole there, with a receipt. A stream whose row cannot be read is copied if it is built in, and otherwise counted as
+ * one lost batch. *out may be NULL. TIDE_E_EXISTS: there is something at path. */
 TIDE_API TIDE_MUST_CHECK tide_status tide_feed_salvage(tide_feed *feed, const char *path,
                                                        tide_feed_salvaged *out, tide_error *err);
 

@@ -89,7 +89,7 @@ static tide_status raise_one(raising *r, tide_tx *tx, const char *name, tide_err
     tide_stream_state state;
     int64_t highest = 0;
     int64_t arrived_us = 0;
-    TIDE_TRY(tide_stream_find(&state, tx, name, err));
+    TIDE_TRY(tide_stream_find_listed(&state, tx, name, err));
     TIDE_TRY(find_highest(tx, &state, &highest, &arrived_us, err));
     if (highest == state.head_seq)
         return TIDE_OK;
@@ -317,6 +317,18 @@ tide_status tide_stream_names(tide_tx *tx, void *arg, tide_error *err)
                        name.ptr);
     }
     return status < TIDE_OK ? status : TIDE_OK;
+}
+
+void tide_stream_names_complete(tide_stream_name_list *list)
+{
+    for (int kind = 0; kind < TIDE_STREAM_BUILT_IN_COUNT; kind++) {
+        const char *name = tide_stream_type_of((tide_stream_kind)kind)->name;
+        int at = 0;
+        while (at < list->count && strcmp(list->names[at], name) != 0)
+            at++;
+        if (at == list->count && list->count < TIDE_FEED_STREAMS_MAX)
+            (void)snprintf(list->names[list->count++], TIDE_FEED_NAME_MAX + 1, "%s", name);
+    }
 }
 
 tide_status tide_feed_list(tide_feed *feed, tide_feed_stream_fn *fn, void *arg, tide_error *err)

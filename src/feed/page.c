@@ -161,8 +161,10 @@ static tide_status pass_over(tide_page *page, tide_tx *tx, int64_t last_seq, tid
         if (!is_loss && next <= page->state.floor_seq && end > page->state.floor_seq)
             end = page->state.floor_seq;
         if (!is_loss && next > page->state.floor_seq) {
-            reason = "lost";
-            note_found(page, next, end, reason, "no batch has these numbers");
+            reason = page->has_unsound ? "damaged" : "lost";
+            note_found(page, next, end, reason,
+                       page->has_unsound ? "the head's checksum does not fit"
+                                         : "no batch has these numbers");
         }
         TIDE_TRY(add_hole(page, end, reason, err));
     }
@@ -354,17 +356,6 @@ static tide_status pass_known(tide_page *page, tide_tx *tx, int64_t limit, tide_
     return TIDE_OK;
 }
 
-/* A head that is not what was written. Its last number is the index's and can be trusted as far as it fits. */
-static tide_status pass_unsound(tide_page *page, const tide_batch_head *head, int64_t limit,
-                                tide_error *err)
-{
-    if (head->last_seq <= get_position(page) || head->last_seq > page->state.head_seq)
-        return TIDE_OK; /* the gap that it leaves is found further on */
-    note_found(page, get_position(page) + 1, head->last_seq, "damaged",
-               "the head's checksum does not fit");
-    return add_hole(page, head->last_seq < limit ? head->last_seq : limit, "damaged", err);
-}
-
 /* The next batch, and the gap before it. TIDE_NONE: there is none. */
 static tide_status take_next(tide_page *page, tide_tx *tx, int64_t limit, tide_query **query,
                              tide_error *err)
@@ -378,8 +369,12 @@ static tide_status take_next(tide_page *page, tide_tx *tx, int64_t limit, tide_q
     page->unreadable_after = -1;
     tide_batch_head head;
     tide_feed_walk_read(*query, &head);
-    if (!tide_batch_is_head_sound(&head, page->state.id))
-        return pass_unsound(page, &head, limit, err);
+    /* Its numbers are as doubtful as the rest: where the next sound batch begins, or at the head, it is
+     * seen which ones are missing. */
+    if (!tide_batch_is_head_sound(&head, page->state.id)) {
+        page->has_unsound = true;
+        return TIDE_OK;
+    }
     if (head.first_seq > get_position(page) + 1) {
         TIDE_TRY(pass_over(page, tx, head.first_seq - 1 < limit ? head.first_seq - 1 : limit, err));
         if (get_position(page) == head.first_seq - 1)
@@ -387,6 +382,7 @@ static tide_status take_next(tide_page *page, tide_tx *tx, int64_t limit, tide_q
     }
     if (is_at_end(page, limit) || get_position(page) < head.first_seq - 1)
         return TIDE_OK;
+    page->has_unsound = false;
     return take_batch(page, tx, &head, limit, err);
 }
 
@@ -455,6 +451,7 @@ static void reset(tide_page *page)
     tide_buffer_clear(&page->bytes);
     page->scanned_bytes = 0;
     page->is_full = false;
+    page->has_unsound = false;
     page->reader_due = TIDE_READER_NOT_DUE;
     page->found_count = 0;
     page->unreadable_after = -1;

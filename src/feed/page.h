@@ -30,6 +30,7 @@ typedef struct tide_page {
     tide_buffer raw;
     int64_t scanned_bytes;
     bool is_full;
+    bool has_unsound;      /* a batch behind the position has a head that is not what was written */
     bool is_chain_known;   /* the answer's, at scanned_through */
     bool is_head_given_up; /* the last batch's row cannot be read: go on without it */
     tide_reader_due reader_due;

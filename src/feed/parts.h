@@ -88,9 +88,12 @@ typedef struct tide_stream_state {
     int64_t stored_through; /* bytes */
 } tide_stream_state;
 
-/* TIDE_E_NOT_FOUND: no such stream. */
+/* TIDE_E_NOT_FOUND: no such stream. TIDE_E_DAMAGED: its row cannot be read, or contradicts itself. */
 TIDE_MUST_CHECK tide_status tide_stream_find(tide_stream_state *out, tide_tx *tx, const char *name,
                                              tide_error *err);
+/* By a name of tide_stream_names: one that is not found is TIDE_E_DAMAGED. */
+TIDE_MUST_CHECK tide_status tide_stream_find_listed(tide_stream_state *out, tide_tx *tx,
+                                                    const char *name, tide_error *err);
 
 /* Fill in what the last batch says: chain, arrival, bytes. A last batch that is damaged leaves the chain unknown. TIDE_E_DAMAGED: its
  * row cannot even be read, and the transaction is doomed. */
@@ -118,6 +121,8 @@ typedef struct tide_stream_name_list {
     int count;
 } tide_stream_name_list;
 TIDE_MUST_CHECK tide_status tide_stream_names(tide_tx *tx, void *name_list, tide_error *err);
+/* Add the built-in streams that a damaged list lacks: every store has them. */
+void tide_stream_names_complete(tide_stream_name_list *list);
 
 /* ---- commit.c ---- */
 

@@ -1,6 +1,7 @@
 /* read.c - one page for a caller: what was found on the way is noted, and the reader too. */
 #include <tidemark/feed.h>
 
+#include <inttypes.h>
 #include <stdlib.h>
 #include <string.h>
 
@@ -64,7 +65,7 @@ static tide_status find_range(tide_tx *tx, void *arg, tide_error *err)
 }
 
 /* The batch becomes a hole, noted if that can be done: where the file cannot be written to any more, the answer has the hole all the
- * same, and the next read finds it again. Where even the index is unreadable the answer ends before it. */
+ * same, and the next read finds it again. Where even the index is unreadable the answer ends before it, and the next one fails (check_progress). */
 static void pass_unreadable(tide_feed *feed, tide_page *page)
 {
     unreadable u = {.page = page, .after = page->unreadable_after};
@@ -135,6 +136,21 @@ static tide_status note_reader(tide_feed *feed, const tide_page *page, tide_erro
     return is_refusal ? status : TIDE_OK;
 }
 
+/* An answer that stays where it began would be asked for for ever. */
+static tide_status check_progress(const tide_page *page, tide_error *err)
+{
+    const tide_feed_answer *answer = page->answer;
+    const bool is_stuck = page->end_seq >= 0 && answer->has_more &&
+                          answer->scanned_through_seq <= page->request->start_seq;
+    if (!is_stuck)
+        return TIDE_OK;
+    return tide_fail_advised(err, TIDE_E_DAMAGED,
+                             "stream %s cannot be read behind %" PRId64
+                             ": neither its batches nor their index; copy what is readable with "
+                             "'tidemark feed salvage'",
+                             page->request->stream, answer->scanned_through_seq);
+}
+
 tide_status tide_feed_read(tide_feed *feed, const tide_feed_request *given,
                            tide_feed_answer *answer, tide_error *err)
 {
@@ -148,6 +164,7 @@ tide_status tide_feed_read(tide_feed *feed, const tide_feed_request *given,
     if (tide_epochs_raise(&page))
         TIDE_TRY(read_page(feed, &page, err));
     note_found(feed, &page);
+    TIDE_TRY(check_progress(&page, err));
     TIDE_TRY(note_reader(feed, &page, err));
     *answer = found;
     answer->bytes = TIDE_TAKE(page.bytes.ptr);

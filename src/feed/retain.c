@@ -71,6 +71,21 @@ typedef struct turn {
 
 /* ---- what is there ---- */
 
+/* A damaged row may tell any number: the floor rises no higher than where the next sound batch begins. */
+static tide_status end_before_next(tide_query *query, const tide_stream_state *state,
+                                   int64_t *last_seq, tide_error *err)
+{
+    const tide_status status = tide_query_step(query, err);
+    if (status != TIDE_OK)
+        return status < TIDE_OK ? status : TIDE_OK;
+    tide_batch_head next;
+    tide_feed_walk_read(query, &next);
+    if (tide_batch_is_head_sound(&next, state->id) && next.first_seq > state->floor_seq + 1 &&
+        next.first_seq <= *last_seq)
+        *last_seq = next.first_seq - 1;
+    return TIDE_OK;
+}
+
 static tide_status look_at_oldest(tide_tx *tx, const turn *t, kept_stream *stream, tide_error *err)
 {
     const tide_stream_state *state = &stream->state;
@@ -86,7 +101,6 @@ static tide_status look_at_oldest(tide_tx *tx, const turn *t, kept_stream *strea
     stream->is_sound = tide_batch_is_head_sound(&head, state->id);
     stream->batch_id = head.id;
     stream->first_seq = state->floor_seq + 1;
-    /* A damaged row may tell any number: the floor never rises above what was given. */
     stream->last_seq = head.last_seq < state->head_seq ? head.last_seq : state->head_seq;
     stream->arrived_us = stream->is_sound ? head.arrived_us : state->floor_arrived_us;
     /* From a boot whose clock was behind: it came later than what was before it. From one whose clock was ahead: it came before we
@@ -99,14 +113,14 @@ static tide_status look_at_oldest(tide_tx *tx, const turn *t, kept_stream *strea
     memset(&stream->chain, 0, sizeof stream->chain);
     if (stream->is_sound)
         stream->chain = head.chain;
-    return TIDE_OK;
+    return stream->is_sound ? TIDE_OK : end_before_next(query, state, &stream->last_seq, err);
 }
 
 static tide_status look_at_stream(tide_tx *tx, turn *t, int index, tide_error *err)
 {
     kept_stream *stream = &t->streams[index];
-    TIDE_TRY(tide_stream_find(&stream->state, tx, t->names.names[index], err));
     t->current = index;
+    TIDE_TRY(tide_stream_find_listed(&stream->state, tx, t->names.names[index], err));
     TIDE_TRY(look_at_oldest(tx, t, stream, err));
     t->current = -1;
     if (!stream->has_batch)
@@ -340,7 +354,7 @@ static tide_status skip_oldest(tide_tx *tx, void *arg, tide_error *err)
     tide_stream_state state;
     int64_t now_us = 0;
     TIDE_TRY(tide_lease_now(tx, &now_us, err));
-    TIDE_TRY(tide_stream_find(&state, tx, s->stream, err));
+    TIDE_TRY(tide_stream_find_listed(&state, tx, s->stream, err));
     TIDE_CLEANUP(tide_query_endp) tide_query *query = NULL;
     const tide_status status =
         tide_tx_one(&query, tx, TIDE_SQL_FEED_BATCH_RANGE, err, tide_bind_i64("stream", state.id),

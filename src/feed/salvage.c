@@ -38,7 +38,8 @@ typedef struct salvage {
     int64_t position; /* where the next page begins */
     int64_t reading;  /* see verify.c */
     bool is_done;
-    bool is_first; /* nothing of this stream was copied yet */
+    bool is_first;    /* nothing of this stream was copied yet */
+    bool is_row_lost; /* the row of this stream cannot be read */
     /* the page */
     tide_stream_state state; /* of the source */
     bool is_begun;
@@ -49,6 +50,7 @@ typedef struct salvage {
     int count;
     tide_loss losses[PAGE_BATCHES];
     int loss_count;
+    bool has_unsound; /* a batch behind `at` has a head that is not what was written */
     tide_arena arena;
     tide_buffer raw;
 } salvage;
@@ -77,8 +79,12 @@ static tide_status pick_gap(salvage *s, tide_tx *tx, int64_t last_seq, tide_erro
         TIDE_TRY(status);
         const bool has_loss = status == TIDE_OK && loss.first_seq <= last_seq;
         const int64_t bare_end = has_loss ? loss.first_seq - 1 : last_seq;
-        if (bare_end > s->at)
-            lose(s, bare_end, "lost", "no batch had these numbers");
+        if (bare_end > s->at) {
+            s->total.lost_records += bare_end - s->at;
+            lose(s, bare_end, s->has_unsound ? "damaged" : "lost",
+                 s->has_unsound ? "the head's checksum does not fit"
+                                : "no batch had these numbers");
+        }
         if (has_loss)
             lose(s, loss.last_seq < last_seq ? loss.last_seq : last_seq, loss.reason, loss.detail);
     }
@@ -125,6 +131,23 @@ static void pass_overlap(salvage *s, const tide_batch_head *head)
         lose(s, head->last_seq, "damaged", "two batches had the same numbers");
 }
 
+/* Of a built-in stream everything but its floor is known without its row, or does not matter here. The
+ * first batch tells the floor. */
+static tide_status guess_state(salvage *s, tide_tx *tx, tide_error *err)
+{
+    const tide_stream_type *type = tide_stream_type_find(s->stream);
+    s->state = (tide_stream_state){.id = (int64_t)type->kind + 1, .type = type};
+    TIDE_CLEANUP(tide_query_endp) tide_query *query = NULL;
+    const tide_status status =
+        tide_tx_one(&query, tx, TIDE_SQL_FEED_BATCH_RANGE, err,
+                    tide_bind_i64("stream", s->state.id), tide_bind_i64("after", 0));
+    if (status == TIDE_OK)
+        s->state.floor_seq = tide_query_col_i64(query) - 1;
+    if (s->state.floor_seq < 0)
+        s->state.floor_seq = 0;
+    return status < TIDE_OK ? status : TIDE_OK;
+}
+
 static tide_status pick_page(tide_tx *tx, void *arg, tide_error *err)
 {
     salvage *s = arg;
@@ -135,9 +158,11 @@ static tide_status pick_page(tide_tx *tx, void *arg, tide_error *err)
     s->count = 0;
     s->loss_count = 0;
     s->is_done = false;
+    s->has_unsound = false;
     s->reading = -1;
     tide_arena_reset(&s->arena);
-    TIDE_TRY(tide_stream_find(&s->state, tx, s->stream, err));
+    TIDE_TRY(s->is_row_lost ? guess_state(s, tx, err)
+                            : tide_stream_find_listed(&s->state, tx, s->stream, err));
     s->at = s->position > s->state.floor_seq ? s->position : s->state.floor_seq;
     s->begin = s->at;
     TIDE_CLEANUP(tide_query_endp) tide_query *query = NULL;
@@ -149,19 +174,18 @@ static tide_status pick_page(tide_tx *tx, void *arg, tide_error *err)
         const tide_loss last_loss = s->losses[loss_count > 0 ? loss_count - 1 : 0];
         s->reading = s->at;
         tide_status status = tide_query_step(query, err);
-        if (status == TIDE_NONE) {
+        if (status == TIDE_NONE) { /* what the counter has beyond the last batch is lost, too */
+            TIDE_TRY(pick_gap(s, tx, s->state.head_seq, err));
             s->is_done = true;
             break;
         }
         tide_batch_head head;
         if (status >= TIDE_OK)
             tide_feed_walk_read(query, &head);
+        /* Its numbers are as doubtful as the rest: the next sound batch tells which ones are missing. */
         if (status >= TIDE_OK && !tide_batch_is_head_sound(&head, s->state.id)) {
             s->total.lost_batches++;
-            if (head.last_seq > s->at && head.last_seq <= s->state.head_seq) {
-                s->total.lost_records += head.last_seq - s->at;
-                lose(s, head.last_seq, "damaged", "the head's checksum does not fit");
-            }
+            s->has_unsound = true;
             continue;
         }
         if (status >= TIDE_OK && head.first_seq <= s->at) {
@@ -179,6 +203,7 @@ static tide_status pick_page(tide_tx *tx, void *arg, tide_error *err)
             s->at = s->reading;
             return status;
         }
+        s->has_unsound = false;
         bytes += head.body_len;
     }
     return TIDE_OK;
@@ -214,6 +239,8 @@ static tide_status pass_unreadable(salvage *s, tide_error *err)
     s->at = reading;
     if (status != TIDE_OK || range.loss.last_seq <= reading) {
         s->is_done = true; /* not even the index can be read: the rest is gone */
+        s->total.lost_batches++;
+        s->total.lost_records += s->state.head_seq > reading ? s->state.head_seq - reading : 0;
         return TIDE_OK;
     }
     s->total.lost_batches++;
@@ -263,6 +290,17 @@ static tide_status put_page(tide_tx *tx, void *arg, tide_error *err)
     return TIDE_OK;
 }
 
+/* Of a declared stream not even the id is known without its row. False: the stream is lost. */
+static bool pass_lost_row(salvage *s)
+{
+    if (!s->is_row_lost && tide_stream_type_find(s->stream)) {
+        s->is_row_lost = true;
+        return true;
+    }
+    s->total.lost_batches++;
+    return false;
+}
+
 /* Losses come when a batch stands behind them: what is lost at the end is not a hole but never was. */
 static tide_status put_losses(tide_tx *tx, void *arg, tide_error *err)
 {
@@ -281,23 +319,34 @@ typedef struct pending_losses {
 
 static tide_status copy_stream(salvage *s, const tide_stream_type *type, tide_error *err)
 {
-    if (type->kind == TIDE_STREAM_OPAQUE)
-        TIDE_TRY(tide_feed_declare(s->to, s->stream, err));
+    const bool is_declared = type->kind == TIDE_STREAM_OPAQUE;
+    if (is_declared && tide_stream_check_name(s->stream, NULL) < TIDE_OK) { /* nobody declared it */
+        s->total.lost_batches++;
+        return TIDE_OK;
+    }
     TIDE_CLEANUP(tide_freep) pending_losses *pending = calloc(1, sizeof *pending);
     if (!pending)
         return tide_no_memory(err);
     s->position = 0;
     s->is_first = true;
     s->is_done = false;
+    s->is_row_lost = false;
     while (!s->is_done) {
         tide_error why;
         s->is_begun = false;
         const tide_status status = tide_store_read(s->from->store, pick_page, s, &why);
+        if (status == TIDE_E_DAMAGED && s->reading < 0) {
+            if (!pass_lost_row(s))
+                return TIDE_OK;
+            continue;
+        }
         if (status == TIDE_E_DAMAGED && s->reading >= 0 && s->reading == s->begin)
             TIDE_TRY(pass_unreadable(s, err));
         else if (status < TIDE_OK && !(status == TIDE_E_DAMAGED && s->reading > s->begin))
             return tide_fail(err, status, "%s", why.text);
         s->position = s->at;
+        if (s->is_first && is_declared)
+            TIDE_TRY(tide_feed_declare(s->to, s->stream, err));
         TIDE_TRY(tide_store_write(s->to->store, put_page, s, err));
         s->is_first = false;
         s->total.batches += s->count;
@@ -403,7 +452,12 @@ static tide_status copy_all(salvage *s, tide_error *err)
     TIDE_CLEANUP(tide_freep) tide_stream_name_list *list = calloc(1, sizeof *list);
     if (!list)
         return tide_no_memory(err);
-    TIDE_TRY(tide_store_read(s->from->store, tide_stream_names, list, err));
+    const tide_status listed = tide_store_read(s->from->store, tide_stream_names, list, err);
+    if (listed == TIDE_E_DAMAGED)
+        s->total.lost_batches++; /* streams that were declared, perhaps */
+    else
+        TIDE_TRY(listed);
+    tide_stream_names_complete(list);
     const char *receipts = tide_stream_type_of(TIDE_STREAM_LOSS_RECEIPTS)->name;
     for (int pass = 0; pass < 2; pass++)
         for (int i = 0; i < list->count; i++) {

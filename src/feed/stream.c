@@ -28,16 +28,31 @@ static const tide_stream_type *find_type(tide_view kind)
     return type;
 }
 
+/* A row has no checksum. What it contains of a built-in stream is known without it, and a declared
+ * stream is never of a built-in kind. */
+static tide_status check_row(const tide_stream_state *state, tide_view kind, tide_error *err)
+{
+    const tide_stream_type *built_in = tide_stream_type_find(state->name);
+    const bool is_of_other =
+        built_in ? state->type != built_in : state->type && state->type->kind != TIDE_STREAM_OPAQUE;
+    if (is_of_other || (built_in && strcmp(state->sequence, built_in->sequence) != 0))
+        return tide_fail(err, TIDE_E_DAMAGED,
+                         "the row of stream %s is damaged: kind '%.*s', sequence '%s'", state->name,
+                         (int)kind.len, kind.ptr, state->sequence);
+    if (!state->type)
+        return tide_fail(err, TIDE_E_NEWER,
+                         "the stream %s is of a kind this program does not know: %.*s", state->name,
+                         (int)kind.len, kind.ptr);
+    return TIDE_OK;
+}
+
 static tide_status read_state(tide_stream_state *out, tide_query *query, tide_error *err)
 {
     out->id = tide_query_col_i64(query);
     const tide_view kind = tide_query_col_text(query);
     out->type = find_type(kind);
-    if (!out->type)
-        return tide_fail(err, TIDE_E_NEWER,
-                         "the stream %s is of a kind this program does not know: %.*s", out->name,
-                         (int)kind.len, kind.ptr);
     tide_view_copy(out->sequence, sizeof out->sequence, tide_query_col_text(query));
+    TIDE_TRY(check_row(out, kind, err));
     out->head_seq = tide_query_col_i64(query);
     out->floor_seq = tide_query_col_i64(query);
     out->floor_chain = to_digest(tide_query_col_blob(query));
@@ -63,12 +78,25 @@ tide_status tide_stream_find(tide_stream_state *out, tide_tx *tx, const char *na
     TIDE_CLEANUP(tide_query_endp) tide_query *query = NULL;
     const tide_status status =
         tide_tx_one(&query, tx, TIDE_SQL_FEED_STREAM_FIND, err, tide_bind_text("name", name));
+    if (status == TIDE_NONE && tide_stream_type_find(name)) /* every store has it */
+        return tide_fail(err, TIDE_E_DAMAGED, "the row of stream %s is missing", name);
     if (status == TIDE_NONE)
         return tide_fail(err, TIDE_E_NOT_FOUND, "there is no stream '%.*s'", TIDE_FEED_NAME_MAX,
                          name);
     TIDE_TRY(status);
     tide_view_copy(out->name, sizeof out->name, tide_view_of(name));
     return read_state(out, query, err);
+}
+
+tide_status tide_stream_find_listed(tide_stream_state *out, tide_tx *tx, const char *name,
+                                    tide_error *err)
+{
+    const tide_status status = tide_stream_find(out, tx, name, err);
+    if (status == TIDE_E_NOT_FOUND)
+        return tide_fail(err, TIDE_E_DAMAGED,
+                         "stream '%.*s' is listed and cannot be found by its name",
+                         TIDE_FEED_NAME_MAX, name);
+    return status;
 }
 
 void tide_feed_walk_read(tide_query *query, tide_batch_head *out)

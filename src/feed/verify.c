@@ -11,6 +11,8 @@
 #include <stdio.h>
 #include <stdlib.h>
 
+#include <tidemark/identity.h>
+
 #include "base/cleanup.h"
 #include "base/interface/caller.h"
 #include "feed/parts.h"
@@ -27,6 +29,7 @@ enum {
 typedef struct verification {
     tide_feed *feed;
     const char *stream;
+    bool is_listed; /* all streams are verified, and this one is of their list */
     tide_feed_finding_fn *fn;
     void *arg;
     int64_t findings;
@@ -82,6 +85,34 @@ static tide_status check_gap(verification *v, tide_tx *tx, const tide_stream_sta
         v->at = has_loss && loss.last_seq < last_seq ? loss.last_seq : last_seq;
     }
     v->is_at_chain_known = false;
+    return TIDE_OK;
+}
+
+/* Retention deletes a batch when it raises the floor past it. It leaves one that cannot be read, and
+ * notes its loss. Any other batch below the floor means that the floor is not what was written. */
+static tide_status check_floor(verification *v, tide_tx *tx, const tide_stream_state *state,
+                               tide_error *err)
+{
+    TIDE_CLEANUP(tide_query_endp) tide_query *query = NULL;
+    tide_loss loss = {.first_seq = 0};
+    /* Every read looks for losses: their table must be readable also where there is none. */
+    TIDE_TRY(tide_loss_next(tx, state->id, 0, &loss, err));
+    if (state->floor_seq == 0)
+        return TIDE_OK;
+    const tide_status status =
+        tide_tx_one(&query, tx, TIDE_SQL_FEED_BATCH_RANGE, err, tide_bind_i64("stream", state->id),
+                    tide_bind_i64("after", 0));
+    if (status != TIDE_OK)
+        return status < TIDE_OK ? status : TIDE_OK;
+    const int64_t first_seq = tide_query_col_i64(query);
+    const int64_t last_seq = tide_query_col_i64(query);
+    if (last_seq > state->floor_seq)
+        return TIDE_OK;
+    const tide_status covered = tide_loss_next(tx, state->id, last_seq - 1, &loss, err);
+    TIDE_TRY(covered);
+    if (covered == TIDE_NONE || loss.first_seq > first_seq)
+        find(v, "%" PRId64 " to %" PRId64 ": stored below the floor, which is %" PRId64, first_seq,
+             last_seq, state->floor_seq);
     return TIDE_OK;
 }
 
@@ -176,8 +207,11 @@ static tide_status verify_page(tide_tx *tx, void *arg, tide_error *err)
     verification *v = arg;
     tide_stream_state state;
     v->reading = -1;
-    TIDE_TRY(tide_stream_find(&state, tx, v->stream, err));
+    TIDE_TRY(v->is_listed ? tide_stream_find_listed(&state, tx, v->stream, err)
+                          : tide_stream_find(&state, tx, v->stream, err));
     begin_page(v, &state);
+    if (v->position == 0)
+        TIDE_TRY(check_floor(v, tx, &state, err));
     TIDE_CLEANUP(tide_query_endp) tide_query *query = NULL;
     TIDE_TRY(tide_feed_walk_begin(&query, tx, state.id, v->at, err));
     int64_t bytes = 0;
@@ -255,6 +289,10 @@ static tide_status verify_stream(verification *v, tide_error *err)
         const tide_status status = tide_store_read(v->feed->store, verify_page, v, &why);
         if (status == TIDE_E_DAMAGED && v->reading >= 0) {
             TIDE_TRY(pass_unreadable(v, err));
+        } else if (status == TIDE_E_DAMAGED) { /* the others are verified all the same */
+            v->pending_count = 0;
+            find(v, "%.250s", why.text);
+            v->is_done = true;
         } else if (status < TIDE_OK) {
             return tide_fail(err, status, "%s", why.text);
         } else {
@@ -268,6 +306,41 @@ static tide_status verify_stream(verification *v, tide_error *err)
     return TIDE_OK;
 }
 
+static tide_status read_identity(tide_tx *tx, void *arg, tide_error *err)
+{
+    return tide_identity_read(tx, arg, err);
+}
+
+/* Every answer names session and epoch: without them no stream can be read. */
+static tide_status check_identity(verification *v, tide_error *err)
+{
+    tide_identity identity;
+    tide_error why;
+    const tide_status status = tide_store_read(v->feed->store, read_identity, &identity, &why);
+    if (status < TIDE_OK && status != TIDE_E_DAMAGED)
+        return tide_fail(err, status, "%s", why.text);
+    if (status == TIDE_E_DAMAGED) {
+        v->stream = "db_metadata";
+        find(v, "%.250s", why.text);
+        hand_out(v);
+    }
+    return TIDE_OK;
+}
+
+static tide_status list_streams(verification *v, tide_stream_name_list *list, tide_error *err)
+{
+    const tide_status status = tide_store_read(v->feed->store, tide_stream_names, list, err);
+    if (status < TIDE_OK && status != TIDE_E_DAMAGED)
+        return status;
+    if (status == TIDE_E_DAMAGED) {
+        v->stream = "feed_streams";
+        find(v, "the list of streams ends behind %d of them: it cannot be read", list->count);
+        hand_out(v);
+    }
+    tide_stream_names_complete(list);
+    return TIDE_OK;
+}
+
 tide_status tide_feed_verify(tide_feed *feed, const char *stream, tide_feed_finding_fn *fn,
                              void *arg, tide_error *err)
 {
@@ -278,9 +351,10 @@ tide_status tide_feed_verify(tide_feed *feed, const char *stream, tide_feed_find
         return tide_no_memory(err);
     *v = (verification){.feed = feed, .fn = fn, .arg = arg};
     tide_buffer_init(&v->raw, TIDE_FEED_BATCH_BYTES_MAX);
-    tide_status status = TIDE_OK;
-    if (!stream)
-        status = tide_store_read(feed->store, tide_stream_names, list, err);
+    v->is_listed = !stream;
+    tide_status status = check_identity(v, err);
+    if (status >= TIDE_OK && !stream)
+        status = list_streams(v, list, err);
     for (int i = 0; i < (stream ? 1 : list->count) && status >= TIDE_OK; i++) {
         v->stream = stream ? stream : list->names[i];
         status = verify_stream(v, err);

@@ -2,6 +2,7 @@
 #include <tidemark/store.h>
 
 #include <stdarg.h>
+#include <stdint.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -9,6 +10,7 @@
 #include "base/interface/caller.h"
 #include "base/text/timefmt.h"
 #include "store/engine.h"
+#include "tidemark_sql.h"
 
 enum { POOL_MAX = 64 };
 
@@ -164,6 +166,23 @@ TIDE_PRINTF(2, 3) static void doom_misuse(const tide_query *query, const char *f
     va_end(list);
     const tide_status status =
         tide_fail(&err, TIDE_E_INVALID, "statement %s: %s", query->sql->name, text);
+    (void)tide_tx_doom(query->tx, status, &err);
+}
+
+/* A column is not of the type that its reader wants. The types of our own statements are tested, and their
+ * tables are strict: then the row is not what was written. */
+static void doom_type(const tide_query *query, const char *wanted)
+{
+    const uintptr_t at = (uintptr_t)query->sql;
+    if (at < (uintptr_t)tide_sql_catalogue ||
+        at >= (uintptr_t)(tide_sql_catalogue + TIDE_SQL_COUNT)) {
+        doom_misuse(query, "column %d is %s", query->column, wanted);
+        return;
+    }
+    tide_error err;
+    const tide_status status =
+        tide_fail(&err, TIDE_E_DAMAGED, "statement %s: column %d of a row is %s", query->sql->name,
+                  query->column, wanted);
     (void)tide_tx_doom(query->tx, status, &err);
 }
 
@@ -395,7 +414,7 @@ int64_t tide_query_col_i64(tide_query *query)
     if (value.kind == TIDE_SQL_VALUE_I64 || value.kind == TIDE_SQL_VALUE_BOOL)
         return value.i64;
     if (value.kind != TIDE_SQL_VALUE_NULL)
-        doom_misuse(query, "column %d is not an integer", query->column);
+        doom_type(query, "not an integer");
     return 0;
 }
 
@@ -407,7 +426,7 @@ double tide_query_col_f64(tide_query *query)
     if (value.kind == TIDE_SQL_VALUE_F64)
         return value.f64;
     if (value.kind != TIDE_SQL_VALUE_NULL)
-        doom_misuse(query, "column %d is not a number", query->column);
+        doom_type(query, "not a number");
     return 0;
 }
 
@@ -422,7 +441,7 @@ static tide_view next_bytes(tide_query *query)
     if (value.kind == TIDE_SQL_VALUE_TEXT || value.kind == TIDE_SQL_VALUE_BLOB)
         return value.bytes;
     if (value.kind != TIDE_SQL_VALUE_NULL)
-        doom_misuse(query, "column %d is neither text nor bytes", query->column);
+        doom_type(query, "neither text nor bytes");
     return tide_view_bytes("", 0);
 }
 
