@@ -51,19 +51,20 @@ static locked_file *first_spare; /* used before */
 static int idle_count;           /* files of this process without a used descriptor */
 static unsigned fork_count;      /* between the first process and this one */
 static fd_entry first_chunk[CHUNK_LEN];
-static fd_entry *chunks[CHUNK_MAX] = {first_chunk};
+static _Atomic(fd_entry *) chunks[CHUNK_MAX] = {first_chunk}; /* read also without the lock */
 
 static int (*unix_open)(sqlite3_vfs *, const char *, sqlite3_file *, int, int *);
 static _Thread_local opening now_opening = OPENING_SIDE_FILE;
 static _Thread_local bool is_refused; /* at this thread's last lock call that failed */
 
-/* ---- tables; the caller holds table_lock ---- */
+/* ---- tables; the caller holds table_lock, but for file_of ---- */
 
 static fd_entry *get_entry(int fd)
 {
-    if (fd < 0 || fd / CHUNK_LEN >= CHUNK_MAX || !chunks[fd / CHUNK_LEN])
+    if (fd < 0 || fd / CHUNK_LEN >= CHUNK_MAX)
         return NULL;
-    return &chunks[fd / CHUNK_LEN][fd % CHUNK_LEN];
+    fd_entry *chunk = atomic_load_explicit(&chunks[fd / CHUNK_LEN], memory_order_acquire);
+    return chunk ? &chunk[fd % CHUNK_LEN] : NULL;
 }
 
 static locked_file *file_of(int fd)
@@ -114,12 +115,14 @@ static bool add_entry(locked_file *file, int fd, bool is_writable)
 {
     if (fd / CHUNK_LEN >= CHUNK_MAX)
         return false;
-    fd_entry **chunk = &chunks[fd / CHUNK_LEN];
-    if (!*chunk)
-        *chunk = calloc(CHUNK_LEN, sizeof **chunk);
-    if (!*chunk)
-        return false;
     fd_entry *entry = get_entry(fd);
+    if (!entry) {
+        fd_entry *chunk = calloc(CHUNK_LEN, sizeof *chunk);
+        if (!chunk)
+            return false;
+        atomic_store_explicit(&chunks[fd / CHUNK_LEN], chunk, memory_order_release);
+        entry = &chunk[fd % CHUNK_LEN];
+    }
     entry->is_used = false;
     entry->is_writable = is_writable;
     entry->next_fd = file->first_fd;
