@@ -13,6 +13,7 @@
 #include "crash/copying.h"
 #include "support/alloc_fault.h"
 #include "support/core_store.h"
+#include "support/program/sanitized.h"
 #include "support/store_fixture.h"
 
 enum {
@@ -256,15 +257,6 @@ static void a_creation_without_memory_can_be_repeated(void **state)
     sweep(true, alloc_fault_from, 17, true);
 }
 
-#if defined(__has_feature)
-#if __has_feature(address_sanitizer) || __has_feature(thread_sanitizer)
-#define IS_SANITIZED 1
-#endif
-#endif
-#if defined(__SANITIZE_ADDRESS__) || defined(__SANITIZE_THREAD__)
-#define IS_SANITIZED 1
-#endif
-
 /* What is swept is memory: files that cost nothing make it quick. */
 static void use_quick_files(void)
 {
@@ -276,7 +268,7 @@ static void set_limits(void)
 {
     const struct rlimit cpu = {.rlim_cur = CPU_MAX_S, .rlim_max = CPU_MAX_S};
     (void)setrlimit(RLIMIT_CPU, &cpu);
-#ifndef IS_SANITIZED /* whose shadow memory counts too */
+#if !IS_SANITIZED /* whose shadow memory counts too */
     const struct rlimit limit = {.rlim_cur = (rlim_t)MEMORY_MAX << 30,
                                  .rlim_max = (rlim_t)MEMORY_MAX << 30};
     (void)setrlimit(RLIMIT_DATA, &limit);

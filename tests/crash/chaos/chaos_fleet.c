@@ -11,20 +11,12 @@
 #include "base/cleanup.h"
 #include "base/file.h"
 #include "support/clock/fair_clock.h"
+#include "support/program/sanitized.h"
 
 enum { ARGS = 48, LOG_TAIL = 2000, AGAIN_MS = 300 };
 
 #define TOKEN "chaos-0123456789abcdef0123456789abcdef"
 #define FAKETIME "/usr/lib/x86_64-linux-gnu/faketime/libfaketimeMT.so.1"
-
-#if defined(__has_feature)
-#if __has_feature(thread_sanitizer) || __has_feature(address_sanitizer)
-#define IS_SANITIZED 1
-#endif
-#endif
-#ifndef IS_SANITIZED
-#define IS_SANITIZED 0
-#endif
 
 /* ---- files ---- */
 

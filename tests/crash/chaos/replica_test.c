@@ -22,6 +22,7 @@
 #include "support/clock/fair_clock.h"
 #include "support/history.h"
 #include "support/prng.h"
+#include "support/program/sanitized.h"
 #include "support/tempdir.h"
 
 enum { TRANSACTIONS_LEAST = 50 };
@@ -42,15 +43,6 @@ enum {
 
 #define TOKEN "0123456789abcdef0123456789abcdef"
 #define FAKETIME "/usr/lib/x86_64-linux-gnu/faketime/libfaketimeMT.so.1"
-
-#if defined(__has_feature)
-#if __has_feature(thread_sanitizer) || __has_feature(address_sanitizer)
-#define IS_SANITIZED 1
-#endif
-#endif
-#ifndef IS_SANITIZED
-#define IS_SANITIZED 0
-#endif
 
 static const char schema[] =
     "PRAGMA journal_mode = WAL;"

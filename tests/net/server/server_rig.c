@@ -7,6 +7,7 @@
 #include <unistd.h>
 
 #include "support/check.h"
+#include "support/program/sanitized.h"
 
 enum { RUN_MS = 120000, WORD_MAX = 1024 };
 
@@ -151,15 +152,5 @@ int64_t server_rig_threads(const server_rig *rig)
 
 bool server_rig_is_sanitized(void)
 {
-#if defined(__SANITIZE_ADDRESS__) || defined(__SANITIZE_THREAD__)
-    return true;
-#elif defined(__has_feature)
-#if __has_feature(address_sanitizer) || __has_feature(memory_sanitizer)
-    return true;
-#else
-    return false;
-#endif
-#else
-    return false;
-#endif
+    return IS_SANITIZED;
 }

@@ -6,6 +6,7 @@
 #include "services/agent/running_agent.h"
 #include "support/check.h"
 #include "support/process/proc.h"
+#include "support/program/sanitized.h"
 #include "support/tempdir.h"
 
 enum { READERS = 60, RUN_MS = 120000 };
@@ -24,18 +25,6 @@ static long read_peak_mib(pid_t pid)
     }
     (void)fclose(in);
     return kib / 1024;
-}
-
-static bool is_sanitized(void)
-{
-#if defined(__SANITIZE_ADDRESS__) || defined(__SANITIZE_THREAD__)
-    return true;
-#elif defined(__has_feature)
-#if __has_feature(address_sanitizer) || __has_feature(memory_sanitizer)
-    return true;
-#endif
-#endif
-    return false;
 }
 
 /* Under load under 200 MB: 60 connections and 128 streams ask for 9 MB each (13 MB as JSON) and take nothing. They get
@@ -73,7 +62,7 @@ static void readers_that_take_nothing_do_not_fill_the_memory(void **state)
     assert_ok_err(tempdir_remove(&dir, &err), &err);
     assert_true(served_count >= READERS / 2);
     assert_true(record_count > 0);
-    if (!is_sanitized())
+    if (!IS_SANITIZED)
         assert_true(peak_mib < 200);
 }
 

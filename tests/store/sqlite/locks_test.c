@@ -331,6 +331,14 @@ static void descriptors_that_stay_open_are_reused_and_closed_later(void **state)
 
 /* ---- fork ---- */
 
+/* A child opens a store, which starts threads. The thread sanitizer ends a child of a process with threads
+ * that does so, unless it is asked not to. */
+const char *__tsan_default_options(void);
+const char *__tsan_default_options(void)
+{
+    return "die_after_fork=0";
+}
+
 static int run_child(int (*fn)(void))
 {
     int status = 0;
