@@ -78,12 +78,44 @@ static void write_reals_as_ever(sqlite3 *db)
 #endif
 }
 
+static bool is_ours(const char *table)
+{
+    return sqlite3_strnicmp(table, "tide_", 5) == 0 ||
+           sqlite3_strnicmp(table, "replication_", 12) == 0 ||
+           sqlite3_strnicmp(table, "sqlite_", 7) == 0;
+}
+
+/* Set once per connection, because SQLite prepares all statements again when an authorizer is set.
+ * What a guarded transaction prepares is in a cache of its own. */
+static int authorize(void *arg, int action, const char *first, const char *second,
+                     const char *database, const char *trigger)
+{
+    const tide_foreign_connection *connection = arg;
+    (void)second;
+    (void)database;
+    (void)trigger;
+    if (!connection->is_guarded)
+        return SQLITE_OK;
+    switch (action) {
+    case SQLITE_INSERT:
+    case SQLITE_UPDATE:
+    case SQLITE_DELETE:
+    case SQLITE_DROP_TABLE:
+        return is_ours(first) ? SQLITE_OK : SQLITE_DENY;
+    case SQLITE_ALTER_TABLE:
+        return SQLITE_DENY;
+    default:
+        return SQLITE_OK;
+    }
+}
+
 static tide_status configure(tide_foreign_connection *connection, bool is_writer, tide_error *err)
 {
     sqlite3 *db = connection->db;
     write_reals_as_ever(db);
     (void)sqlite3_extended_result_codes(db, 1);
     (void)sqlite3_busy_handler(db, wait_for_lock, connection);
+    (void)sqlite3_set_authorizer(db, authorize, connection);
     (void)sqlite3_db_config(db, SQLITE_DBCONFIG_ENABLE_TRIGGER, 0, NULL);
     (void)sqlite3_db_config(db, SQLITE_DBCONFIG_ENABLE_FKEY, 0, NULL);
     (void)sqlite3_db_config(db, SQLITE_DBCONFIG_DQS_DDL, 1, NULL);
@@ -102,6 +134,7 @@ void tide_foreign_disconnect(tide_foreign_connection *connection)
     if (!connection)
         return;
     tide_sqlite_statements_done(&connection->statements);
+    tide_sqlite_statements_done(&connection->guarded);
     (void)sqlite3_close(connection->db);
     free(connection);
 }
@@ -326,6 +359,7 @@ tide_status tide_foreign_try_write(tide_foreign_db *app, tide_foreign_fn *fn, vo
     if (status >= TIDE_OK)
         status = fn(&tx, arg, err);
     tide_foreign_end_all(&tx);
+    tide_foreign_guard(&tx, false);
     if (status >= TIDE_OK && sqlite3_get_autocommit(writer->db))
         return tide_fail(err, TIDE_E_FULL, "%s: SQLite has undone the transaction", app->name);
     const tide_status done = status;

@@ -61,6 +61,11 @@ TIDE_MUST_CHECK tide_status tide_foreign_read(tide_foreign_db *app, tide_foreign
                                               tide_error *err);
 tide_foreign_db *tide_foreign_of(tide_foreign_tx *tx);
 
+/* From now on, until it is set to false or the transaction ends: a statement that would write a table
+ * of the application is TIDE_E_DENIED. Tables of ours are those whose names begin with tide_ or
+ * replication_. SQLite itself reports what a statement writes when it is prepared. */
+void tide_foreign_guard(tide_foreign_tx *tx, bool is_guarded);
+
 /* A script of several statements: tables, triggers. Write transactions alone. */
 TIDE_MUST_CHECK tide_status tide_foreign_script(tide_foreign_tx *tx, const char *text,
                                                 tide_error *err);

@@ -16,6 +16,8 @@ typedef struct tide_foreign_connection {
     sqlite3 *db;
     int64_t busy_until_us;
     tide_sqlite_statements statements;
+    tide_sqlite_statements guarded;       /* prepared while is_guarded */
+    bool is_guarded;                      /* tables of the application are not written */
     struct tide_foreign_connection *next; /* in the pool of readers */
 } tide_foreign_connection;
 

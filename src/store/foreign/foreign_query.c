@@ -16,8 +16,9 @@ tide_status tide_foreign_begin(tide_foreign_query **out, tide_foreign_tx *tx, co
     if (!query)
         return tide_no_memory(err);
     tide_foreign_connection *connection = tx->connection;
-    const int code = tide_sqlite_statements_lend(&query->statement, &connection->statements,
-                                                 connection->db, text);
+    tide_sqlite_statements *cache =
+        connection->is_guarded ? &connection->guarded : &connection->statements;
+    const int code = tide_sqlite_statements_lend(&query->statement, cache, connection->db, text);
     if (code != SQLITE_OK) {
         free(query);
         return tide_foreign_fail(err, connection, code);
@@ -179,6 +180,11 @@ tide_status tide_foreign_number_binds(int64_t *out, tide_foreign_tx *tx, const c
         return TIDE_NONE;
     *out = tide_foreign_col_i64(query);
     return TIDE_OK;
+}
+
+void tide_foreign_guard(tide_foreign_tx *tx, bool is_guarded)
+{
+    tx->connection->is_guarded = is_guarded;
 }
 
 tide_status tide_foreign_script(tide_foreign_tx *tx, const char *text, tide_error *err)

@@ -95,6 +95,40 @@ static void a_failed_statement_is_undone_alone(void **state)
     tide_foreign_close(app);
 }
 
+static tide_status write_guarded(tide_foreign_tx *tx, void *arg, tide_error *err)
+{
+    static const char *const denied[] = {
+        "INSERT INTO a (id) VALUES (2)",  "UPDATE a SET v = 2",         "DELETE FROM a",
+        "REPLACE INTO a (id) VALUES (1)", "ALTER TABLE a ADD COLUMN w", "DROP TABLE a"};
+    int64_t *rows = arg;
+    /* Prepared without the guard, and cached: the guard counts all the same. */
+    TIDE_TRY(run(tx, "UPDATE a SET v = 2", err));
+    tide_foreign_guard(tx, true);
+    for (size_t i = 0; i < sizeof denied / sizeof *denied; i++)
+        assert_status(TIDE_E_DENIED, run(tx, denied[i], err));
+    TIDE_TRY(run(tx, "CREATE TABLE tide_own (v)", err));
+    TIDE_TRY(run(tx, "INSERT INTO tide_own SELECT id FROM a", err));
+    TIDE_TRY(tide_foreign_number(rows, tx, "SELECT count(*) FROM tide_own", err, TIDE_NO_BIND));
+    tide_foreign_guard(tx, false);
+    return run(tx, "INSERT INTO a (id) VALUES (3)", err);
+}
+
+/* Under the guard tables of the application are read and ours are written. It ends with its
+ * transaction. */
+static void a_guarded_transaction_writes_no_table_of_the_application(void **state)
+{
+    app_fixture *t = *state;
+    int64_t rows = 0;
+    app_write_sql(t, APP_SHELL,
+                  "CREATE TABLE a (id INTEGER PRIMARY KEY, v);"
+                  "INSERT INTO a VALUES (1, 1);");
+    tide_foreign_db *app = open_file(t, 0);
+    assert_ok_err(tide_foreign_write(app, write_guarded, &rows, &t->err), &t->err);
+    assert_int_equal(1, rows);
+    tide_foreign_close(app);
+    assert_app(t, "SELECT group_concat(id || '=' || ifnull(v, '')) FROM a", "1=2,3=");
+}
+
 /* The shell, Python and we write the same file at the same time: nobody's row is lost. */
 static void several_programs_write_at_once(void **state)
 {
@@ -193,6 +227,8 @@ TEST_FILE()
         cmocka_unit_test_setup_teardown(files_that_are_none_are_refused, app_setup, app_teardown),
         cmocka_unit_test_setup_teardown(a_failed_statement_is_undone_alone, app_setup,
                                         app_teardown),
+        cmocka_unit_test_setup_teardown(a_guarded_transaction_writes_no_table_of_the_application,
+                                        app_setup, app_teardown),
         cmocka_unit_test_setup_teardown(several_programs_write_at_once, app_setup, app_teardown),
         cmocka_unit_test_setup_teardown(a_locked_file_is_busy_at_the_deadline, app_setup,
                                         app_teardown),
