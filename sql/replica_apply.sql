@@ -23,6 +23,14 @@ RELEASE tide_rivals;
 -- A table was scanned, so it may not have been captured for a while: rows that refer to nothing are looked for once all is folded.
 INSERT OR REPLACE INTO tide_replica_state (key, value) VALUES ('refer', :table_id);
 
+-- template: apply_refer_release
+-- Rows that are kept out are looked at once all is folded.
+INSERT OR IGNORE INTO tide_replica_state (key, value) VALUES ('refer', NULL);
+
+-- template: apply_refer_scanned
+SELECT EXISTS (SELECT 1 FROM tide_replica_state WHERE key = 'refer' AND value IS NOT NULL)
+    OR EXISTS (SELECT 1 FROM tide_replica_state WHERE key >= 'scan/' AND key < 'scan0');
+
 -- template: apply_refer_wanted
 SELECT EXISTS (SELECT 1 FROM tide_replica_state WHERE key = 'refer');
 
@@ -282,3 +290,21 @@ ORDER BY epoch DESC;
 -- template: stamped_from
 SELECT seq, stamp, processed, body FROM tide_replica_events
 WHERE origin = :origin AND epoch = :epoch AND seq >= :from ORDER BY seq LIMIT 1;
+
+-- template: reference_list
+SELECT table_id, columns FROM tide_replica_loose;
+
+-- template: reference_of_table
+SELECT columns FROM tide_replica_loose WHERE table_id = :table_id;
+
+-- template: reference_put
+INSERT OR IGNORE INTO tide_replica_loose (table_id, columns, key) VALUES (:table_id, :columns, :key);
+
+-- template: reference_unreported
+SELECT table_id, columns, key FROM tide_replica_loose WHERE key IS NOT NULL LIMIT 1;
+
+-- template: reference_reported
+UPDATE tide_replica_loose SET key = NULL WHERE table_id = :table_id AND columns = :columns;
+
+-- template: reference_rename
+UPDATE OR REPLACE tide_replica_loose SET columns = :renamed WHERE table_id = :table_id AND columns = :columns;

@@ -174,3 +174,12 @@ UPDATE tide_replica_clocks SET digest = NULL; -- from now on: 6 bytes per column
 -- Version 3. Captured changes stand beside their numbers (replica_table.sql, table_log_make); c1, c2, ... are added as tables need them.
 ALTER TABLE tide_replica_seq ADD COLUMN op;
 ALTER TABLE tide_replica_seq ADD COLUMN m1;
+
+-- template: replica_schema_4
+-- Version 4. References that an application has broken itself: they hold no rows back (replica/references.h).
+CREATE TABLE tide_replica_loose (
+    table_id INTEGER NOT NULL,
+    columns BLOB NOT NULL, -- names of the reference's columns, each with a NUL behind
+    key BLOB,              -- of the orphan, until the event is written
+    PRIMARY KEY (table_id, columns)
+) WITHOUT ROWID;

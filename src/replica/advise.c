@@ -54,7 +54,8 @@ static tide_status tell_nameless(tide_tracked *out, tide_foreign_tx *tx, const t
     return TIDE_OK;
 }
 
-/* An application that does not switch foreign keys on may have children without parents. They go aside with the next look: it is told before. */
+/* An application that does not switch foreign keys on may have children without parents. They stay,
+ * and the reference holds nothing back on any node (references.h). */
 static void tell_orphans(tide_tracked *out, tide_foreign_tx *tx, const char *name)
 {
     tide_error why;
@@ -69,8 +70,8 @@ static void tell_orphans(tide_tracked *out, tide_foreign_tx *tx, const char *nam
     const tide_view parent = tide_foreign_col_bytes(query);
     const int64_t count = tide_foreign_col_i64(query);
     say(out,
-        "%lld rows of %.*s refer to rows of %.*s that are not there: they are kept "
-        "aside, out of their table, until those come ('replica conflicts')",
+        "%lld rows of %.*s refer to rows of %.*s that are not there: they stay, and the foreign "
+        "key holds no rows back on any node",
         (long long)count, (int)child.len, child.ptr, (int)parent.len, parent.ptr);
 }
 

@@ -528,9 +528,13 @@ tide_status tide_node_track(tide_node *node, const char *table, int64_t retain_u
 
 tide_status tide_node_rescan(tide_node *node, const char *table, int64_t *found, tide_error *err)
 {
+    tide_capture_found checked = {0};
     *found = 0;
-    TIDE_TRY(tide_capture_fold_all(node, err)); /* what was captured is no news */
-    return tide_capture_rescan(node->file, table, found, err);
+    TIDE_TRY(tide_node_check(node, &checked, err)); /* columns and triggers as they are by now */
+    TIDE_TRY(tide_capture_fold_all(node, err));     /* what was captured is no news */
+    TIDE_TRY(tide_capture_rescan(node->file, table, found, err));
+    *found += checked.rescanned;
+    return TIDE_OK;
 }
 
 static tide_status untrack(tide_foreign_tx *tx, void *arg, tide_error *err)

@@ -11,6 +11,7 @@
 #include "base/list.h"
 #include "replica/capture.h"
 #include "replica/node_parts.h"
+#include "replica/references.h"
 #include "replica/reshape.h"
 #include "replica/schemas.h"
 #include "replica/table_parts.h"
@@ -407,6 +408,7 @@ static tide_status record_kept(tide_foreign_tx *tx, tide_table *live, const tide
 {
     const int count = live->column_count;
     TIDE_TRY(tide_schemas_follow(tx, recorded, live, map, err));
+    TIDE_TRY(tide_references_follow(tx, recorded, live, map, err));
     live->column_count = kept;
     tide_status status = tide_table_digest_schema(live, err);
     if (status == TIDE_OK)

@@ -10,6 +10,7 @@
 #include "base/list.h"
 #include "replica/again.h"
 #include "replica/conflict.h"
+#include "replica/references.h"
 #include "replica/resolve.h"
 #include "tidemark_templates.h"
 
@@ -127,6 +128,7 @@ tide_status tide_desk_init(tide_desk *desk, tide_node *node, tide_foreign_tx *tx
     desk->slot_count = SLOTS_FIRST;
     TIDE_TRY(load_tables(desk, err));
     TIDE_TRY(load_names(desk, err));
+    TIDE_TRY(tide_references_load(desk, err));
     TIDE_TRY(look_for_aside(desk, err));
     return load_clock(desk, err);
 }
@@ -551,16 +553,19 @@ static tide_status store_row(tide_desk_row *row, tide_foreign_query *put, tide_e
     return TIDE_OK;
 }
 
-tide_status tide_desk_settle(tide_desk *desk, tide_error *err)
+tide_status tide_desk_store(tide_desk *desk, tide_error *err)
 {
-    if (!desk->is_partial)
-        TIDE_TRY(tide_resolve(desk, err));
     TIDE_CLEANUP(tide_foreign_endp) tide_foreign_query *put = NULL;
     TIDE_TRY(tide_foreign_begin(&put, desk->tx, TIDE_TEMPLATE_APPLY_CLOCK_PUT->text, err));
     for (tide_desk_row *row = desk->first; row; row = row->next)
         if (row->is_changed)
             TIDE_TRY(store_row(row, put, err));
-    if (desk->has_again)
-        TIDE_TRY(tide_again_log(desk, err));
     return store_clock(desk, err);
+}
+
+tide_status tide_desk_settle(tide_desk *desk, tide_error *err)
+{
+    TIDE_TRY(tide_resolve(desk, err));
+    TIDE_TRY(tide_desk_store(desk, err));
+    return desk->has_again ? tide_again_log(desk, err) : TIDE_OK;
 }

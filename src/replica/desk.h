@@ -36,6 +36,7 @@ typedef struct tide_desk_row {
     tide_sql_value *
         image; /* values that the clock speaks of, where an application has meanwhile put others in the table; NULL: none */
     tide_sql_value *before; /* as it stood in its table when it was loaded; NULL: it did not */
+    int64_t last_hint;      /* the last captured change of it that this turn has (fold.c) */
     bool is_here;           /* stands in its table */
     bool is_stale;          /* stands there with other values than these */
     bool is_fresh;          /* came into its table, or changed there, in this transaction */
@@ -133,6 +134,8 @@ TIDE_MUST_CHECK tide_status tide_desk_merge(tide_desk *desk, tide_desk_row *row,
 /* The print of one of its columns becomes that of this value. */
 void tide_desk_print(const tide_desk_row *row, int column, const tide_sql_value *value);
 
+/* Ingest: write clocks and images of the changed rows as their tables have them. */
+TIDE_MUST_CHECK tide_status tide_desk_store(tide_desk *desk, tide_error *err);
 /* Place every changed row (resolve.h), write clocks and images, and the node's hybrid clock. */
 TIDE_MUST_CHECK tide_status tide_desk_settle(tide_desk *desk, tide_error *err);
 

@@ -59,6 +59,9 @@ typedef struct tide_event {
     uint64_t
         schema; /* first 8 bytes of the digest of the table's schema: names and order of its columns */
     tide_change_kind kind;
+    /* An update that writes nothing: an application has committed this row without its parent. Its
+     * columns are those of the reference, which holds no rows back any more (references.h). */
+    bool is_orphan;
     tide_event_column *columns; /* ascending */
     int column_count;
     tide_stamp base; /* delete, create: the row's stamp that was replaced; time 0: none */

@@ -12,6 +12,8 @@
 #include "replica/log.h"
 #include "replica/quarantine.h"
 #include "replica/recall.h"
+#include "replica/references.h"
+#include "replica/resolve.h"
 #include "replica/spool.h"
 #include "tidemark_templates.h"
 
@@ -156,9 +158,31 @@ static void touch_children(tide_desk *desk, const tide_desk_row *row, const tide
         }
 }
 
-static tide_status take_change(tide_event *event, tide_desk *desk, tide_desk_row *row,
-                               const tide_log_row *change, tide_error *err)
+/* Where a captured change and the table disagree, the table wins: triggers may have been missing
+ * since. Asked of the last change of a row alone; what stands in the table is none of the earlier
+ * ones'. */
+static void prefer_table(const tide_desk_row *row, tide_log_row *change)
 {
+    const int count = row->table->column_count;
+    if (!row->before) {
+        change->is_bare = change->is_bare || change->kind == TIDE_ROW_UPDATE;
+        change->kind = TIDE_ROW_DELETE;
+        memset(change->is_written, 0, (size_t)count * sizeof *change->is_written);
+        return;
+    }
+    if (change->kind == TIDE_ROW_DELETE || !is_seen(row)) {
+        change->kind = TIDE_ROW_CREATE;
+        change->is_bare = false;
+        memset(change->is_written, 1, (size_t)count * sizeof *change->is_written);
+    }
+    memcpy(change->values, row->before, (size_t)count * sizeof *change->values);
+}
+
+static tide_status take_change(tide_event *event, tide_desk *desk, tide_desk_row *row,
+                               tide_log_row *change, tide_error *err)
+{
+    if (!desk->is_partial && !row->table->is_absent && change->seq >= row->last_hint)
+        prefer_table(row, change);
     leave_unchanged(row, change);
     touch_children(desk, row, change);
     TIDE_TRY(describe(event, desk, row, change, err));
@@ -166,7 +190,7 @@ static tide_status take_change(tide_event *event, tide_desk *desk, tide_desk_row
 }
 
 static tide_status fold_change(tide_desk *desk, tide_log_origin *origin, const tide_table *table,
-                               const tide_log_row *change, int64_t cut, tide_error *err)
+                               tide_log_row *change, int64_t cut, tide_error *err)
 {
     tide_fold_left left_out = {.column = NULL};
     tide_desk_row *row = NULL;
@@ -199,8 +223,9 @@ static tide_status fold_change(tide_desk *desk, tide_log_origin *origin, const t
     TIDE_TRY(tide_fold_tell_left(desk, &event, table, &left_out, err));
     TIDE_TRY(tide_desk_merge(desk, row, &event, err));
     row->is_changed = true;
-    row->is_stale =
-        false; /* the table has what the application wrote, and later changes of this cut too */
+    row->is_stale = false;
+    if (row->last_hint < change->seq)
+        row->last_hint = change->seq;
     row->aside = TIDE_ASIDE_NONE;
     row->rival = (tide_view){.len = 0};
     return TIDE_OK;
@@ -265,9 +290,47 @@ static source *find_lowest(sources *s)
     return lowest;
 }
 
+/* A key that no event carries as it is (fold_left.h) is passed over: nothing else has it. */
+static tide_status note_hint(tide_desk *desk, const tide_table *table, const tide_log_row *change,
+                             tide_error *err)
+{
+    tide_sql_value key[TIDE_EVENT_KEY_MAX];
+    tide_desk_row *row = NULL;
+    tide_view encoded;
+    for (int i = 0; i < table->key_count; i++) {
+        key[i] = tide_table_key_value(table, table->key[i], &change->values[table->key[i]]);
+        if (key[i].kind == TIDE_SQL_VALUE_NULL)
+            return TIDE_OK;
+    }
+    const tide_status status = tide_desk_key(&encoded, desk, key, table->key_count, err);
+    if (status == TIDE_E_LIMIT)
+        return TIDE_OK;
+    TIDE_TRY(status);
+    TIDE_TRY(tide_desk_row_get(&row, desk, table, encoded, err));
+    if (row->last_hint < change->seq)
+        row->last_hint = change->seq;
+    return TIDE_OK;
+}
+
+/* Which change of a row is its last. In the last turn alone: in others the tables are further. */
+static tide_status note_hints(tide_desk *desk, int64_t after, int64_t through, tide_error *err)
+{
+    TIDE_CLEANUP(sources_done) sources logs = {.of = NULL};
+    TIDE_TRY(open_sources(&logs, desk, after, through, err));
+    for (int i = 0; i < logs.count; i++)
+        while (logs.of[i].has_row) {
+            if (!logs.of[i].table->is_absent)
+                TIDE_TRY(note_hint(desk, logs.of[i].table, &logs.of[i].row, err));
+            TIDE_TRY(advance(&logs.of[i], err));
+        }
+    return TIDE_OK;
+}
+
 static tide_status fold_range(tide_desk *desk, tide_log_origin *origin, int64_t after,
                               int64_t through, int64_t cut, int64_t *events, tide_error *err)
 {
+    if (!desk->is_partial)
+        TIDE_TRY(note_hints(desk, after, through, err));
     TIDE_CLEANUP(sources_done) sources logs = {.of = NULL};
     TIDE_TRY(open_sources(&logs, desk, after, through, err));
     for (source *next = find_lowest(&logs); next; next = find_lowest(&logs)) {
@@ -349,8 +412,18 @@ static tide_status put_meta(tide_node *node, tide_foreign_tx *tx, int64_t last, 
 static tide_status leave_to_last_turn(tide_desk *desk, tide_error *err)
 {
     desk->is_partial = true;
-    return tide_foreign_exec(desk->tx, TIDE_TEMPLATE_APPLY_REFER_WANT->text, NULL, err,
+    return tide_foreign_exec(desk->tx, TIDE_TEMPLATE_APPLY_REFER_RELEASE->text, NULL, err,
                              TIDE_NO_BIND);
+}
+
+/* What an application changed or deleted may have kept rows of peers out. That places them: the
+ * guard, under which everything that was captured is ingested, is taken away. */
+static tide_status release_kept_out(tide_desk *desk, tide_error *err)
+{
+    tide_foreign_guard(desk->tx, false);
+    desk->is_folding = false;
+    TIDE_TRY(tide_resolve_released(desk, err));
+    return tide_desk_store(desk, err);
 }
 
 static tide_status fold_range_of(tide_node *node, tide_foreign_tx *tx, tide_log_origin *origin,
@@ -358,6 +431,7 @@ static tide_status fold_range_of(tide_node *node, tide_foreign_tx *tx, tide_log_
                                  tide_error *err)
 {
     int64_t last = 0;
+    int64_t is_scanned = 0; /* changes may be of a time when nobody looked at references */
     const int64_t through =
         cut - after > TIDE_FOLD_CHANGES_MAX ? after + TIDE_FOLD_CHANGES_MAX : cut;
     TIDE_CLEANUP(tide_desk_done) tide_desk desk = {.tx = NULL};
@@ -372,12 +446,19 @@ static tide_status fold_range_of(tide_node *node, tide_foreign_tx *tx, tide_log_
     desk.has_oversize = has_oversize != 0;
     TIDE_TRY(tide_desk_take_absent(&desk, err));
     TIDE_TRY(fold_range(&desk, origin, after, through, cut, events, err));
-    TIDE_TRY(tide_desk_settle(&desk, err));
+    TIDE_TRY(get_number(&is_scanned, tx, TIDE_TEMPLATE_APPLY_REFER_SCANNED->text, err));
+    if (is_scanned == 0)
+        TIDE_TRY(tide_references_judge(&desk, err));
     (void)tide_cursor_raise(&origin->cursor, through);
+    TIDE_TRY(tide_references_report(&desk, origin, err));
+    TIDE_TRY(tide_desk_store(&desk, err));
+    const int64_t reported = tide_cursor_contiguous(&origin->cursor);
     TIDE_TRY(tide_log_origin_store(origin, tx, err));
-    TIDE_TRY(put_meta(node, tx, through, err));
-    TIDE_TRY(cut_logs(&desk, through, err));
-    return through < cut ? TIDE_OK : run(tx, TIDE_TEMPLATE_REPLICA_ABSENT_CUT->text, err);
+    TIDE_TRY(put_meta(node, tx, reported, err));
+    TIDE_TRY(cut_logs(&desk, reported, err));
+    if (through == cut)
+        TIDE_TRY(run(tx, TIDE_TEMPLATE_REPLICA_ABSENT_CUT->text, err));
+    return *more ? TIDE_OK : release_kept_out(&desk, err);
 }
 
 static tide_status fold_captured(tide_node *node, tide_foreign_tx *tx, int64_t *events, bool *more,
@@ -421,24 +502,32 @@ static tide_status tell_waiting(tide_node *node, tide_foreign_tx *tx, tide_error
     return run(tx, TIDE_TEMPLATE_APPLY_TOLD_PUT->text, err);
 }
 
-/* While a parent was not tracked its children stood without being asked for it, and children that were not tracked lost parents unseen. Not before
- * everything is folded: rows that no clock knows yet are not judged. */
-static tide_status settle_references(tide_node *node, tide_foreign_tx *tx, tide_error *err)
+/* While a table was not captured, or its parent not tracked, nobody looked at its references. Not
+ * before everything is ingested, and what waited for a table is merged: rows that no clock knows yet
+ * are not judged. */
+static tide_status judge_references(tide_node *node, tide_foreign_tx *tx, tide_error *err)
 {
     int64_t is_wanted = 0;
+    int64_t is_scanned = 0;
+    const tide_node_id self = tide_node_get_id(node);
     TIDE_TRY(get_number(&is_wanted, tx, TIDE_TEMPLATE_APPLY_REFER_WANTED->text, err));
+    TIDE_TRY(get_number(&is_scanned, tx, TIDE_TEMPLATE_APPLY_REFER_SCANNED->text, err));
     if (is_wanted == 0)
         return TIDE_OK;
+    TIDE_CLEANUP(tide_log_origin_done) tide_log_origin origin = {.tables = NULL};
     TIDE_CLEANUP(tide_desk_done) tide_desk desk = {.tx = NULL};
+    TIDE_TRY(tide_log_origin_load(&origin, tx, &self, tide_node_epoch(node), err));
     TIDE_TRY(tide_desk_init(&desk, node, tx, err));
     desk.is_refer_wanted = true;
+    tide_foreign_guard(tx, true);
     for (int i = 0; i < desk.table_count; i++)
-        for (int k = 0; k < desk.tables[i]->foreign_count; k++) {
-            tide_table_foreign *foreign = &desk.tables[i]->foreign[k];
-            foreign->is_touched = tide_desk_table(&desk, foreign->parent) != NULL;
-        }
-    TIDE_TRY(tide_desk_settle(&desk, err));
-    return run(tx, TIDE_TEMPLATE_APPLY_REFER_CUT->text, err);
+        for (int k = 0; k < desk.tables[i]->foreign_count; k++)
+            desk.tables[i]->foreign[k].is_touched = is_scanned != 0;
+    TIDE_TRY(tide_references_judge(&desk, err));
+    TIDE_TRY(tide_references_report(&desk, &origin, err));
+    TIDE_TRY(tide_log_origin_store(&origin, tx, err));
+    TIDE_TRY(run(tx, TIDE_TEMPLATE_APPLY_REFER_CUT->text, err));
+    return release_kept_out(&desk, err);
 }
 
 tide_status tide_fold_turn(tide_node *node, tide_foreign_tx *tx, int64_t *events, bool *more,
@@ -447,14 +536,16 @@ tide_status tide_fold_turn(tide_node *node, tide_foreign_tx *tx, int64_t *events
     *events = 0;
     *more = false;
     TIDE_TRY(tide_capture_follow(tx, err));
+    tide_foreign_guard(tx, true);
     TIDE_TRY(tide_capture_settle(tx, err));
     TIDE_TRY(fold_captured(node, tx, events, more, err));
+    tide_foreign_guard(tx, false);
     if (*more)
         return TIDE_OK;
-    TIDE_TRY(settle_references(node, tx, err));
     TIDE_TRY(tide_spool_release_all(node, tx, err));
     TIDE_TRY(tell_waiting(node, tx, err));
-    return retry_held(node, tx, more, err);
+    TIDE_TRY(retry_held(node, tx, more, err));
+    return *more ? TIDE_OK : judge_references(node, tx, err);
 }
 
 typedef struct fold_call {

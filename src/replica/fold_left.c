@@ -47,7 +47,7 @@ static tide_status tell_null(tide_desk *desk, const tide_event *event, tide_chan
     if (kind == TIDE_ROW_DELETE)
         TIDE_TRY(tide_quarantine_end_null(desk, event, err));
     /* What it had in unique columns may have kept others out. */
-    return tide_foreign_exec(desk->tx, TIDE_TEMPLATE_APPLY_REFER_WANT->text, NULL, err,
+    return tide_foreign_exec(desk->tx, TIDE_TEMPLATE_APPLY_REFER_RELEASE->text, NULL, err,
                              TIDE_NO_BIND);
 }
 

@@ -193,7 +193,8 @@ static tide_status put_data(tide_buffer *out, const tide_desk *desk, const tide_
     tide_json_object_begin(&json);
     for (int i = 0; i < event->key_count; i++)
         tide_value_json_member(&json, name_of(&names, key_column(&names, i)), &event->key[i]);
-    for (int i = 0; event->kind != TIDE_ROW_DELETE && i < event->column_count; i++)
+    for (int i = 0; event->kind != TIDE_ROW_DELETE && !event->is_orphan && i < event->column_count;
+         i++)
         tide_value_json_member(&json, name_of(&names, event->columns[i].column),
                                &event->columns[i].value);
     tide_json_object_end(&json);

@@ -7,6 +7,7 @@
 #include "base/cleanup.h"
 #include "replica/again.h"
 #include "replica/log.h"
+#include "replica/references.h"
 #include "replica/schemas.h"
 #include "tidemark_templates.h"
 
@@ -126,6 +127,8 @@ tide_status tide_quarantine_merge(tide_hold *why, tide_desk *desk, const tide_ev
     for (int i = 0; i < event->key_count; i++)
         if (event->key[i].kind == TIDE_SQL_VALUE_NULL)
             return TIDE_OK;
+    if (event->is_orphan)
+        return tide_references_apply(why, desk, table, event, err);
     TIDE_CLEANUP(tide_event_done) tide_event ours; /* not cleared: room for the key is 2.5 KB */
     ours.columns = NULL;
     TIDE_TRY(tide_quarantine_translate(why, &ours, desk, table, event, err));

@@ -6,6 +6,7 @@
 
 #include "base/cleanup.h"
 #include "base/list.h"
+#include "replica/references.h"
 #include "replica/rivals.h"
 #include "tidemark_templates.h"
 
@@ -293,21 +294,12 @@ static tide_status place(queue *q, tide_desk *desk, tide_desk_row *row, tide_err
     if (row->table->is_absent)
         return TIDE_OK; /* its table is gone: there is nothing to stand in */
     if (!tide_row_clock_exists(&row->clock)) {
-        if (desk->is_folding && row->is_here)
-            return TIDE_OK; /* an application has created it again: the next turn will tell */
-        const bool was =
-            row->is_here || row->aside != TIDE_ASIDE_NONE || row->before || desk->is_folding;
+        const bool was = row->is_here || row->aside != TIDE_ASIDE_NONE || row->before;
         TIDE_TRY(set_aside(desk, row, TIDE_ASIDE_NONE, (tide_view){.len = 0}, err));
         return was ? release(q, desk, row, err) : TIDE_OK;
     }
-    if (row->is_here && !row->is_stale) {
-        if (row->aside != TIDE_ASIDE_NONE) { /* an application put it there itself */
-            row->aside = TIDE_ASIDE_NONE;
-            row->rival = (tide_view){.len = 0};
-            row->is_changed = true;
-        }
-        return desk->is_folding ? release(q, desk, row, err) : TIDE_OK;
-    }
+    if (row->is_here && !row->is_stale)
+        return TIDE_OK;
     const tide_status status = write_row(desk, row, err);
     if (status == TIDE_E_EXISTS)
         return contend(q, desk, row, err);
@@ -336,65 +328,15 @@ static tide_status add_check(check *c, tide_desk_row *row, tide_error *err)
     return TIDE_OK;
 }
 
-/* NULL refers to nothing; what a generated column refers to is not looked after. */
-static bool is_null_among(const tide_sql_value *values, const int *columns, int count)
+static tide_status check_found(check *c, tide_desk *desk, const tide_table *table,
+                               const tide_found *found, tide_error *err)
 {
-    for (int i = 0; i < count; i++)
-        if (columns[i] < 0 || values[columns[i]].kind == TIDE_SQL_VALUE_NULL)
-            return true;
-    return false;
-}
-
-static bool is_equal_among(const tide_sql_value *a, const tide_sql_value *b, const int *columns,
-                           int count)
-{
-    for (int i = 0; i < count; i++)
-        if (!tide_sql_value_equal(&a[columns[i]], &b[columns[i]]))
-            return false;
-    return true;
-}
-
-static tide_status has_parents(bool *out, tide_desk *desk, const tide_desk_row *row,
-                               tide_error *err)
-{
-    *out = true;
-    for (int i = 0; *out && i < row->table->foreign_count; i++) {
-        const tide_table_foreign *foreign = &row->table->foreign[i];
-        if (!tide_desk_table(desk, foreign->parent) ||
-            is_null_among(row->values, foreign->column, foreign->count))
-            continue;
-        TIDE_CLEANUP(tide_foreign_endp) tide_foreign_query *query = NULL;
-        TIDE_TRY(
-            tide_table_query_at(&query, desk->tx, row->table, TIDE_TABLE_FOREIGN_PARENT, i, err));
-        for (int k = 0; k < foreign->count; k++)
-            tide_table_bind(query, 'c', foreign->column[k], &row->values[foreign->column[k]]);
-        const tide_status status = tide_foreign_step(query, err);
-        TIDE_TRY(status);
-        *out = status == TIDE_OK;
+    for (int i = 0; i < found->count; i++) {
+        tide_desk_row *row = NULL;
+        TIDE_TRY(tide_desk_row_get(&row, desk, table, found->keys[i], err));
+        TIDE_TRY(add_check(c, row, err));
     }
     return TIDE_OK;
-}
-
-static bool is_any_generated(const tide_table_foreign *foreign)
-{
-    for (int i = 0; i < foreign->count; i++)
-        if (foreign->column[i] < 0)
-            return true;
-    return false;
-}
-
-/* '3.0' in a column of texts refers to 3 in one of numbers: who looks for 3 among the texts does not find it. */
-static bool is_found_by_parent_alone(const tide_table *table, const tide_table_foreign *foreign,
-                                     const tide_table *parent)
-{
-    for (int i = 0; i < foreign->count; i++) {
-        const tide_affinity child = table->columns[foreign->column[i]].affinity;
-        const tide_affinity of = parent->columns[foreign->parent_column[i]].affinity;
-        if ((child == TIDE_AFFINITY_TEXT || child == TIDE_AFFINITY_NONE) &&
-            of != TIDE_AFFINITY_TEXT && of != TIDE_AFFINITY_NONE)
-            return true;
-    }
-    return false;
 }
 
 /* Rows that referred to these values of a row that has left, or has other ones now. */
@@ -402,56 +344,29 @@ static tide_status check_children(check *c, tide_desk *desk, const tide_table *p
                                   const tide_sql_value *values, const tide_sql_value *now,
                                   tide_error *err)
 {
-    for (int t = 0; t < desk->table_count; t++) {
-        const tide_table *table = desk->tables[t];
-        for (int i = 0; i < table->foreign_count; i++) {
-            tide_table_foreign *foreign = &table->foreign[i];
-            if (tide_desk_table(desk, foreign->parent) != parent ||
-                is_null_among(values, foreign->parent_column, foreign->count) ||
-                (now && is_equal_among(values, now, foreign->parent_column, foreign->count)))
-                continue;
-            if (!is_any_generated(foreign) && is_found_by_parent_alone(table, foreign, parent)) {
-                foreign->is_touched = true;
-                continue;
-            }
+    for (int t = 0; t < desk->table_count; t++)
+        for (int i = 0; i < desk->tables[t]->foreign_count; i++) {
             TIDE_CLEANUP(tide_found_done) tide_found children = {.keys = NULL};
-            TIDE_CLEANUP(tide_foreign_endp) tide_foreign_query *query = NULL;
-            TIDE_TRY(
-                tide_table_query_at(&query, desk->tx, table, TIDE_TABLE_FOREIGN_CHILDREN, i, err));
-            for (int k = 0; k < foreign->count; k++)
-                tide_table_bind(query, 'c', k, &values[foreign->parent_column[k]]);
-            TIDE_TRY(tide_found_collect(&children, desk, table, query, err));
-            for (int k = 0; k < children.count; k++) {
-                tide_desk_row *child = NULL;
-                TIDE_TRY(tide_desk_row_get(&child, desk, table, children.keys[k], err));
-                TIDE_TRY(add_check(c, child, err));
-            }
+            TIDE_TRY(tide_references_children(&children, desk, desk->tables[t], i, parent, values,
+                                              now, err));
+            TIDE_TRY(check_found(c, desk, desk->tables[t], &children, err));
         }
-    }
     return TIDE_OK;
 }
 
-/* Rows that refer to nothing, wherever an application has changed what they may have referred to. */
+/* Rows that refer to nothing, where values alone do not find those that referred to a row. */
 static tide_status check_orphans(check *c, tide_desk *desk, tide_error *err)
 {
-    for (int t = 0; t < desk->table_count; t++) {
-        tide_table *table = desk->tables[t];
-        for (int i = 0; i < table->foreign_count; i++) {
-            if (!table->foreign[i].is_touched)
+    for (int t = 0; t < desk->table_count; t++)
+        for (int i = 0; i < desk->tables[t]->foreign_count; i++) {
+            tide_table_foreign *foreign = &desk->tables[t]->foreign[i];
+            if (!foreign->is_touched)
                 continue;
-            table->foreign[i].is_touched = false;
+            foreign->is_touched = false;
             TIDE_CLEANUP(tide_found_done) tide_found orphans = {.keys = NULL};
-            TIDE_CLEANUP(tide_foreign_endp) tide_foreign_query *query = NULL;
-            TIDE_TRY(
-                tide_table_query_at(&query, desk->tx, table, TIDE_TABLE_FOREIGN_ORPHANS, i, err));
-            TIDE_TRY(tide_found_collect(&orphans, desk, table, query, err));
-            for (int k = 0; k < orphans.count; k++) {
-                tide_desk_row *orphan = NULL;
-                TIDE_TRY(tide_desk_row_get(&orphan, desk, table, orphans.keys[k], err));
-                TIDE_TRY(add_check(c, orphan, err));
-            }
+            TIDE_TRY(tide_references_orphans(&orphans, desk, desk->tables[t], i, err));
+            TIDE_TRY(check_found(c, desk, desk->tables[t], &orphans, err));
         }
-    }
     return TIDE_OK;
 }
 
@@ -477,7 +392,7 @@ static tide_status check_row(check *c, tide_desk *desk, tide_desk_row *row, tide
     bool is_fine = true;
     if (!row->is_here)
         return TIDE_OK;
-    TIDE_TRY(has_parents(&is_fine, desk, row, err));
+    TIDE_TRY(tide_references_hold(&is_fine, desk, row, err));
     if (is_fine)
         return TIDE_OK;
     TIDE_TRY(set_aside(desk, row, TIDE_ASIDE_FOREIGN, (tide_view){.len = 0}, err));
@@ -491,14 +406,11 @@ static tide_status keep_referring(tide_desk *desk, tide_error *err)
     TIDE_CLEANUP(check_done) check c = {.rows = NULL};
     const tide_desk_row *last = desk->last; /* rows that are loaded from here on are children */
     for (tide_desk_row *row = desk->first; row; row = row->next) {
-        const bool is_left = !row->is_here && (row->before || desk->is_folding);
-        if (row->is_here && (row->is_fresh || (desk->is_folding && row->is_changed)))
+        if (row->is_here && row->is_fresh)
             TIDE_TRY(add_check(&c, row, err));
-        if (row->before && (is_left || row->is_fresh))
+        if (row->before && (!row->is_here || row->is_fresh))
             TIDE_TRY(check_children(&c, desk, row->table, row->before,
                                     row->is_here ? row->values : NULL, err));
-        else if (is_left && row->is_changed)
-            TIDE_TRY(check_children(&c, desk, row->table, row->values, NULL, err));
         if (row == last)
             break;
     }
@@ -556,6 +468,24 @@ tide_status tide_resolve(tide_desk *desk, tide_error *err)
     TIDE_TRY(queue_changed(&q, desk, err));
     if (q.count == 0 && !desk->is_refer_wanted)
         return TIDE_OK;
+    TIDE_TRY(queue_waiting(&q, desk, err));
+    while (q.count > 0)
+        TIDE_TRY(place(&q, desk, pop(&q), err));
+    return keep_referring(desk, err);
+}
+
+tide_status tide_resolve_released(tide_desk *desk, tide_error *err)
+{
+    TIDE_CLEANUP(queue_done) queue q = {.rows = NULL};
+    if (!desk->has_aside && !desk->is_refer_wanted)
+        return TIDE_OK;
+    const tide_desk_row *last = desk->last; /* rows that are loaded from here on are others */
+    for (tide_desk_row *row = desk->first; row && !desk->is_refer_wanted; row = row->next) {
+        if (row->last_hint > 0 && !row->table->is_absent)
+            TIDE_TRY(release(&q, desk, row, err));
+        if (row == last)
+            break;
+    }
     TIDE_TRY(queue_waiting(&q, desk, err));
     while (q.count > 0)
         TIDE_TRY(place(&q, desk, pop(&q), err));

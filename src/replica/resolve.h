@@ -8,6 +8,7 @@
  *        its own. So the lower stamp goes aside.
  *     3. Of those left: a row whose foreign key refers to a tracked table, where no such row is left, goes aside; and so on, until
  *        all that are left have what they refer to. (It keeps its unique values: it comes back as it was when its parent comes.)
+ *        A key of which an application has committed orphans itself holds nothing back (references.h).
  *
  * What goes aside is not lost: it comes back when what it collided with is changed or deleted, by anybody.
  *
@@ -21,5 +22,9 @@
 #include "replica/desk.h"
 
 TIDE_MUST_CHECK tide_status tide_resolve(tide_desk *desk, tide_error *err);
+
+/* After an ingest, which places nothing itself: rows of peers that were kept out by what an
+ * application has changed or deleted since. With is_refer_wanted: all that are kept out. */
+TIDE_MUST_CHECK tide_status tide_resolve_released(tide_desk *desk, tide_error *err);
 
 #endif

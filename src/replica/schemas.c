@@ -6,6 +6,7 @@
 
 #include "base/cleanup.h"
 #include "base/digest.h"
+#include "replica/references.h"
 #include "replica/table_parts.h"
 #include "tidemark_templates.h"
 
@@ -446,5 +447,6 @@ tide_status tide_schemas_learn(tide_foreign_tx *tx, const tide_peer_table *table
         TIDE_TRY(learn_former(tx, own, table->former[i], &learned, err));
     if (strcmp(own, table->name) != 0) /* called otherwise here, or not renamed yet */
         TIDE_TRY(learn_former(tx, own, table->name, &learned, err));
+    TIDE_TRY(tide_references_learn(tx, table, &here, err));
     return learned > 0 ? tide_schemas_raise(tx, err) : TIDE_OK;
 }

@@ -123,7 +123,10 @@ static tide_status read_past(tide_snapshot_decoder *d, tide_reader *from,
     table->schema_count = count;
     if (!tide_snapshot_get_int(from, TIDE_SYNC_SCHEMAS_MAX, &table->former_count))
         return tide_snapshot_fail_record(d, "its former names cannot be read", err);
-    return keep_texts(d, from, &table->former, table->former_count, TIDE_EVENT_TABLE_MAX, err);
+    TIDE_TRY(keep_texts(d, from, &table->former, table->former_count, TIDE_EVENT_TABLE_MAX, err));
+    return keep_bytes(d, from, &table->loose)
+               ? TIDE_OK
+               : tide_snapshot_fail_record(d, "its references cannot be read", err);
 }
 
 static tide_status read_table(tide_snapshot_decoder *d, tide_reader *from, tide_error *err)

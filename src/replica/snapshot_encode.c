@@ -73,7 +73,7 @@ tide_status tide_snapshot_put_table(tide_buffer *out, const tide_table *table,
     TIDE_TRY(put_number(out, made->former_count));
     for (int i = 0; i < made->former_count; i++)
         TIDE_TRY(put_bytes(out, tide_view_of(made->former[i])));
-    return TIDE_OK;
+    return put_bytes(out, made->loose);
 }
 
 tide_status tide_snapshot_put_cursor(tide_buffer *out, const tide_snapshot_cursor *cursor)

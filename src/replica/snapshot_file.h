@@ -23,7 +23,7 @@
 #include "base/digest.h"
 
 enum {
-    TIDE_SNAPSHOT_VERSION = 2,
+    TIDE_SNAPSHOT_VERSION = 3,
     TIDE_SNAPSHOT_ID_LEN = 16,
     TIDE_SNAPSHOT_HEAD = 64,
     TIDE_SNAPSHOT_CHUNK_HEAD = 40,

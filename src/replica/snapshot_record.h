@@ -59,6 +59,7 @@ typedef struct tide_snapshot_table {
     int schema_count;
     char **former;
     int former_count;
+    tide_view loose; /* as tide_peer_table */
 } tide_snapshot_table;
 
 typedef struct tide_snapshot_cursor {

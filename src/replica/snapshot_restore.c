@@ -311,7 +311,8 @@ static tide_status create_tables(tide_restore_call *call, tide_error *err)
                                 .schemas = table->schemas,
                                 .schema_count = table->schema_count,
                                 .former = table->former,
-                                .former_count = table->former_count};
+                                .former_count = table->former_count,
+                                .loose = table->loose};
         memcpy(made.name, table->name, sizeof made.name);
         const tide_status status = tide_peer_create(call->node, &made, err);
         TIDE_TRY(status);

@@ -5,6 +5,7 @@
 #include "base/cleanup.h"
 #include "base/list.h"
 #include "replica/log.h"
+#include "replica/references.h"
 #include "replica/schemas.h"
 #include "replica/snapshot_writing.h"
 #include "replica/spool.h"
@@ -140,6 +141,7 @@ static tide_status put_table(tide_snapshot_writing *w, const tide_table *table, 
     TIDE_TRY(tide_peer_marks_add_table(&made, table->name, table->schema, table->retain_us,
                                        (const char *const *)sql.of, err));
     TIDE_TRY(tide_schemas_tell(w->tx, table->id, table->name, &made.tables[0], err));
+    TIDE_TRY(tide_references_list(w->tx, table->id, &made.tables[0], err));
     return tide_snapshot_write_record(
         w, tide_snapshot_put_table(&w->record, table, &made.tables[0]), err);
 }

@@ -58,6 +58,9 @@ typedef struct tide_peer_table {
     int schema_count;
     char **former; /* names */
     int former_count;
+    /* References that hold no rows back (references.h): for each a length of 4 bytes and the names of
+     * its columns. In snapshots alone; between nodes their events travel. Memory of the table. */
+    tide_view loose;
     tide_view form; /* what it makes of values (form.h). Empty: not told. Memory of the table */
 } tide_peer_table;
 

@@ -17,6 +17,7 @@ static void free_table(tide_peer_table *table)
     for (int i = 0; i < table->former_count; i++)
         free(table->former[i]);
     free((void *)table->former);
+    free((void *)table->loose.ptr);
     for (char **sql = table->sql; sql && *sql; sql++)
         free(*sql);
     free((void *)table->sql);

@@ -66,6 +66,7 @@ typedef struct tide_table_foreign {
     int parent_column[TIDE_EVENT_KEY_MAX]; /* stored ones of the parent; -1: none of those */
     char *parent_name[TIDE_EVENT_KEY_MAX];
     bool is_tracked; /* the parent is */
+    bool is_loose;   /* an application has committed an orphan (references.h) */
     bool
         is_touched; /* an application has changed what it refers to, from nobody knows what (fold.c) */
 } tide_table_foreign;

@@ -191,23 +191,57 @@ static void a_child_without_its_parent_goes_aside(void **state)
     assert_int_equal(1, world_number(w, 0, "SELECT count(*) FROM child"));
 }
 
-/* While the parent's table is not tracked nobody asks for it; once it is again, its children are looked at, though no row of it has changed. */
+/* Foreign keys are off in SQLite unless a program asks for them. An application that commits a row
+ * without its parent means it: the row stays in its table, and arrives everywhere. */
+static void an_orphan_that_an_application_commits_stays(void **state)
+{
+    world *w = *state;
+    world_run(w, 0, "INSERT INTO child VALUES (1, 99, 'c')");
+    world_settle(w);
+    world_assert_same(w, tables, true);
+    for (int i = 0; i < 2; i++) {
+        assert_int_equal(1, world_number(w, i, "SELECT count(*) FROM child"));
+        assert_int_equal(1, world_number(w, i, "SELECT count(*) FROM tide_replica_loose"));
+    }
+    /* From then on the reference holds nothing back, whoever writes. */
+    world_run(w, 0, "INSERT INTO t VALUES (1, 'x', 1, 'u1')");
+    world_settle(w);
+    write_on_both(w, "DELETE FROM t WHERE id = 1", "INSERT INTO child VALUES (2, 1, 'c')");
+    world_assert_same(w, tables, true);
+    assert_int_equal(2, world_number(w, 0, "SELECT count(*) FROM child"));
+}
+
+/* What was held back before an application broke the reference comes in when it does. */
+static void rows_that_a_reference_held_back_come_in_when_it_is_loose(void **state)
+{
+    world *w = *state;
+    world_run(w, 0, "INSERT INTO t VALUES (1, 'x', 1, 'u1')");
+    world_settle(w);
+    write_on_both(w, "DELETE FROM t WHERE id = 1", "INSERT INTO child VALUES (1, 1, 'c')");
+    for (int i = 0; i < 2; i++)
+        assert_int_equal(0, world_number(w, i, "SELECT count(*) FROM child"));
+    world_run(w, 1, "INSERT INTO child VALUES (2, 99, 'c')");
+    world_settle(w);
+    world_assert_same(w, tables, true);
+    for (int i = 0; i < 2; i++)
+        assert_int_equal(2, world_number(w, i, "SELECT count(*) FROM child"));
+}
+
+/* While the parent's table is not tracked nobody looks at it. What its children are when it is
+ * tracked again was written by applications, and stays. */
 static void children_are_looked_at_when_their_parents_are_tracked_again(void **state)
 {
     world *w = *state;
     tide_tracked tracked;
     assert_ok_err(tide_node_untrack(w->nodes[1].node, "t", &w->err), &w->err);
-    world_run(w, 0, "INSERT INTO child VALUES (1, 99, 'c')");
+    world_run(w, 1, "INSERT INTO child VALUES (1, 99, 'c')");
     world_settle(w);
     assert_int_equal(0, world_number(w, 0, "SELECT count(*) FROM child"));
     assert_int_equal(1, world_number(w, 1, "SELECT count(*) FROM child"));
     assert_ok_err(tide_node_track(w->nodes[1].node, "t", WEEK_US, &tracked, &w->err), &w->err);
-    world_fold(w, 1);
-    assert_int_equal(0, world_number(w, 1, "SELECT count(*) FROM child"));
-    world_run(w, 0, "INSERT INTO t VALUES (99, 'x', 1, 'u1')");
     world_settle(w);
     world_assert_same(w, tables, true);
-    assert_int_equal(1, world_number(w, 1, "SELECT count(*) FROM child"));
+    assert_int_equal(1, world_number(w, 0, "SELECT count(*) FROM child"));
 }
 
 /* An event of a table that is not here waits, visibly; others go on; it is merged when the table is tracked. */
@@ -314,7 +348,7 @@ static void forged_pages_are_refused(void **state)
     world_page_done(&page);
 }
 
-/* SQLite's default is not to enforce them: who tracks such tables is told what becomes of children without parents. */
+/* Orphans that are there when their table is tracked stay; track reports them. */
 static void orphans_are_told_when_their_table_is_tracked(void **state)
 {
     (void)state;
@@ -329,12 +363,9 @@ static void orphans_are_told_when_their_table_is_tracked(void **state)
     world_run(&w, 0, "INSERT INTO p VALUES ('b')");
     assert_ok_err(tide_node_track(w.nodes[0].node, "p", WEEK_US, &tracked, &w.err), &w.err);
     assert_contains(tracked.advice, "1 rows of c refer to rows of p that are not there");
-    assert_int_equal(3, world_number(&w, 0, "SELECT count(*) FROM c")); /* not yet */
-    world_fold(&w, 0);
-    assert_int_equal(2, world_number(&w, 0, "SELECT count(*) FROM c"));
-    world_run(&w, 0, "INSERT INTO p VALUES ('a')");
     world_fold(&w, 0);
     assert_int_equal(3, world_number(&w, 0, "SELECT count(*) FROM c"));
+    assert_int_equal(1, world_number(&w, 0, "SELECT count(*) FROM tide_replica_loose"));
     assert_ok_err(tide_node_track(w.nodes[0].node, "odd", WEEK_US, &tracked, &w.err), &w.err);
     assert_string_equal("", tracked.advice);
     world_done(&w);
@@ -365,9 +396,9 @@ static void a_key_of_null_is_quarantined(void **state)
     world_page_done(&page);
 }
 
-/* Foreign keys may refer to any unique columns, and an application that does not enforce them may change those: the same rows are left aside
- * everywhere, and come back everywhere. */
-static void orphans_of_changed_unique_columns_are_found_and_come_back(void **state)
+/* Foreign keys may refer to any unique columns, and an application that does not enforce them may
+ * change those in place: the reference is found broken, and all rows stay everywhere. */
+static void orphans_of_changed_unique_columns_are_found_and_stay(void **state)
 {
     (void)state;
     world w;
@@ -378,21 +409,42 @@ static void orphans_of_changed_unique_columns_are_found_and_come_back(void **sta
                both, WEEK_US);
     world_run(&w, 0, "INSERT INTO p VALUES (1, 'x', 0), (2, 'y', 0)");
     world_run(&w, 0, "INSERT INTO c VALUES (1, 'x'), (2, 'y'), (3, NULL)");
+    world_run(&w, 0, "UPDATE p SET n = 1"); /* changes nothing of it */
     world_settle(&w);
+    assert_int_equal(0, world_number(&w, 0, "SELECT count(*) FROM tide_replica_loose"));
     world_run(&w, 0, "UPDATE p SET code = 'z' WHERE id = 1");
     world_settle(&w);
     world_assert_same(&w, both, true);
-    assert_int_equal(2, world_number(&w, 0, "SELECT count(*) FROM c"));
-    world_run(&w, 0, "UPDATE p SET n = 1");                   /* changes nothing of it */
-    world_run(&w, 1, "UPDATE p SET code = 'x' WHERE id = 2"); /* one comes back, another goes */
+    for (int i = 0; i < 2; i++) {
+        assert_int_equal(3, world_number(&w, i, "SELECT count(*) FROM c"));
+        assert_int_equal(1, world_number(&w, i, "SELECT count(*) FROM tide_replica_loose"));
+    }
+    world_done(&w);
+}
+
+/* A concurrent change of the referred value is no orphan of an application: its children wait, and
+ * come back everywhere. */
+static void children_of_changed_unique_columns_come_back(void **state)
+{
+    (void)state;
+    world w;
+    static const char *const both[] = {"p", "c", NULL};
+    world_init(&w, 2, 12,
+               "CREATE TABLE p (id INTEGER PRIMARY KEY, code TEXT UNIQUE, n INTEGER);"
+               "CREATE TABLE c (id INTEGER PRIMARY KEY, code TEXT REFERENCES p (code));",
+               both, WEEK_US);
+    world_run(&w, 0, "INSERT INTO p VALUES (1, 'x', 0), (2, 'y', 0)");
+    world_settle(&w);
+    world_run(&w, 0, "UPDATE p SET code = 'z' WHERE id = 1");
+    world_run(&w, 1, "INSERT INTO c VALUES (1, 'x'), (2, 'y')");
+    world_settle(&w);
+    world_assert_same(&w, both, true);
+    assert_int_equal(0, world_number(&w, 1, "SELECT count(*) FROM c WHERE code = 'x'"));
+    assert_int_equal(0, world_number(&w, 1, "SELECT count(*) FROM tide_replica_loose"));
+    world_run(&w, 1, "INSERT OR REPLACE INTO p VALUES (1, 'x', 0)");
     world_settle(&w);
     world_assert_same(&w, both, true);
     assert_int_equal(1, world_number(&w, 0, "SELECT count(*) FROM c WHERE code = 'x'"));
-    assert_int_equal(0, world_number(&w, 1, "SELECT count(*) FROM c WHERE code = 'y'"));
-    world_run(&w, 1, "INSERT OR REPLACE INTO p VALUES (2, 'y', 0)");
-    world_settle(&w);
-    world_assert_same(&w, both, true);
-    assert_int_equal(1, world_number(&w, 0, "SELECT count(*) FROM c WHERE code = 'y'"));
     world_done(&w);
 }
 
@@ -442,7 +494,12 @@ TEST_FILE()
                                         teardown),
         cmocka_unit_test_setup_teardown(forged_pages_are_refused, setup, teardown),
         cmocka_unit_test_setup_teardown(a_key_of_null_is_quarantined, setup, teardown),
-        cmocka_unit_test(orphans_of_changed_unique_columns_are_found_and_come_back),
+        cmocka_unit_test(orphans_of_changed_unique_columns_are_found_and_stay),
+        cmocka_unit_test(children_of_changed_unique_columns_come_back),
+        cmocka_unit_test_setup_teardown(an_orphan_that_an_application_commits_stays, setup,
+                                        teardown),
+        cmocka_unit_test_setup_teardown(rows_that_a_reference_held_back_come_in_when_it_is_loose,
+                                        setup, teardown),
         cmocka_unit_test(orphans_are_told_when_their_table_is_tracked),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);

@@ -216,6 +216,9 @@ static void note_outcome(world_node *n)
     model_commit(&n->w->model, n, &n->before, &after, n->before_seq,
                  look_number(n->writer, "SELECT max(seq) FROM tide_replica_seq", 0));
     shown_done(&after);
+    n->w->has_orphans =
+        n->w->has_orphans ||
+        look_number(n->writer, "SELECT count(*) FROM pragma_foreign_key_check", 0) > 0;
 }
 
 void world_write(world_node *n)
