@@ -561,29 +561,40 @@ static void add_found(tide_capture_found *out, const tide_capture_found *here)
         report(out, "%s", here->report);
 }
 
+static tide_status begin_check(tide_node *node, checking *c, tide_error *err)
+{
+    TIDE_TRY(tide_foreign_write(node->file, check_table, c, err));
+    add_found(c->out, &c->here);
+    return TIDE_OK;
+}
+
+static tide_status finish_check(tide_node *node, checking *c, tide_error *err)
+{
+    enum { TURNS_MAX = 100 };
+    for (int turn = 0; c->is_again && turn < TURNS_MAX; turn++) {
+        TIDE_TRY(tide_capture_fold_all(node, err));
+        TIDE_TRY(begin_check(node, c, err));
+    }
+    if (c->is_again)
+        return tide_fail(err, TIDE_E_BUSY, "table %s is written to without a pause", c->name);
+    int64_t imported = 0;
+    TIDE_TRY(tide_capture_import(node->file, c->name, &imported, err));
+    if (imported > 0)
+        report(c->out, "%" PRId64 " events of table %s were imported", imported, c->name);
+    if (!c->is_scan_wanted)
+        return TIDE_OK;
+    int64_t found = 0;
+    TIDE_TRY(tide_capture_rescan(node->file, c->scan_name, &found, err));
+    c->out->rescanned += found;
+    return TIDE_OK;
+}
+
 tide_status tide_capture_check(tide_node *node, const char *table, tide_capture_found *out,
                                tide_error *err)
 {
-    enum { TURNS_MAX = 100 };
-    checking c = {.name = table, .out = out, .is_again = true};
-    for (int turn = 0; c.is_again && turn < TURNS_MAX; turn++) {
-        if (turn > 0)
-            TIDE_TRY(tide_capture_fold_all(node, err));
-        TIDE_TRY(tide_foreign_write(node->file, check_table, &c, err));
-        add_found(out, &c.here);
-    }
-    if (c.is_again)
-        return tide_fail(err, TIDE_E_BUSY, "table %s is written to without a pause", table);
-    int64_t imported = 0;
-    TIDE_TRY(tide_capture_import(node->file, table, &imported, err));
-    if (imported > 0)
-        report(out, "%" PRId64 " events of table %s were imported", imported, table);
-    if (!c.is_scan_wanted)
-        return TIDE_OK;
-    int64_t found = 0;
-    TIDE_TRY(tide_capture_rescan(node->file, c.scan_name, &found, err));
-    out->rescanned += found;
-    return TIDE_OK;
+    checking c = {.name = table, .out = out};
+    TIDE_TRY(begin_check(node, &c, err));
+    return finish_check(node, &c, err);
 }
 
 void tide_node_on_report(tide_node *node, tide_report_fn *fn, void *arg)
@@ -612,11 +623,18 @@ tide_status tide_node_check(tide_node *node, tide_capture_found *out, tide_error
     }
     TIDE_CLEANUP(looking_done) looking l = {.node = node};
     TIDE_TRY(tide_foreign_write(node->file, list_tables, &l, err));
+    TIDE_CLEANUP(tide_freep) checking *checks = calloc((size_t)l.tables.count + 1, sizeof *checks);
+    if (!checks)
+        return tide_no_memory(err);
     tide_status status = TIDE_OK;
+    /* All of them before anything is folded: that reads every table by its recorded columns. */
     for (int i = 0; i < l.tables.count && status >= TIDE_OK; i++) {
-        status = tide_capture_check(node, l.tables.names[i], out, err);
+        checks[i] = (checking){.name = l.tables.names[i], .out = out};
+        status = begin_check(node, &checks[i], err);
         out->looked++;
     }
+    for (int i = 0; i < l.tables.count && status >= TIDE_OK; i++)
+        status = finish_check(node, &checks[i], err);
     tell(node, out);
     if (status < TIDE_OK)
         return status;

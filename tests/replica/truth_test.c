@@ -13,7 +13,7 @@
 
 #define WEEK_US INT64_C(604800000000)
 
-enum { TABLES = 3, COLUMNS_MAX = 8, STEPS = 40, SEEDS = 60, SEEDS_SOAK = 2000, QUERY_MAX = 2048 };
+enum { TABLES = 3, COLUMNS_MAX = 8, STEPS = 40, SEEDS = 30, SEEDS_SOAK = 2000, QUERY_MAX = 2048 };
 
 static const char *const names[] = {"p", "c", "q", NULL};
 
