@@ -368,8 +368,8 @@ typedef struct request {
 } request;
 
 /* Is it known already, by any spelling of its name? */
-static tide_status find_record(tide_foreign_tx *tx, tide_table *table, bool *is_known,
-                               bool *was_tracked, tide_error *err)
+static tide_status find_record(tide_foreign_tx *tx, tide_table *table, bool *is_known, request *r,
+                               tide_error *err)
 {
     TIDE_CLEANUP(tide_foreign_endp) tide_foreign_query *find = NULL;
     const tide_status status = tide_foreign_first(&find, tx, TIDE_TEMPLATE_REPLICA_TABLE_FIND->text,
@@ -379,9 +379,14 @@ static tide_status find_record(tide_foreign_tx *tx, tide_table *table, bool *is_
     if (*is_known) {
         table->id = tide_foreign_col_i64(find);
         (void)tide_foreign_col_bytes(find);
-        *was_tracked = tide_foreign_col_i64(find) != 0;
+        r->out->was_tracked = tide_foreign_col_i64(find) != 0;
+        (void)tide_foreign_col_i64(find);
+        if (r->retain_us < 0)
+            r->retain_us = tide_foreign_col_i64(find);
         return TIDE_OK;
     }
+    if (r->retain_us < 0)
+        r->retain_us = TIDE_NODE_RETAIN_US;
     TIDE_CLEANUP(tide_foreign_endp) tide_foreign_query *add = NULL;
     TIDE_TRY(tide_foreign_first(&add, tx, TIDE_TEMPLATE_REPLICA_TABLE_ADD->text, err,
                                 tide_bind_text("name", table->name)));
@@ -445,7 +450,7 @@ static tide_status track_table(tide_foreign_tx *tx, request *r, tide_error *err)
     TIDE_TRY(tide_table_read(&table, tx, r->name, err));
     TIDE_TRY(take_name(tx, &table, err));
     bool is_known = false;
-    TIDE_TRY(find_record(tx, &table, &is_known, &r->out->was_tracked, err));
+    TIDE_TRY(find_record(tx, &table, &is_known, r, err));
     if (is_known)
         TIDE_TRY(track_again(tx, r, &table, &r->is_check_wanted, err));
     if (r->is_check_wanted || r->is_fold_wanted)

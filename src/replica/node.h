@@ -53,6 +53,9 @@ typedef struct tide_tracked {
     char advice[512]; /* what the application should know; "": nothing */
 } tide_tracked;
 
+/* In place of a retention: that of the table as it was tracked before, else TIDE_NODE_RETAIN_US. */
+#define TIDE_NODE_RETAIN_AS_IS INT64_C(-1)
+
 /* Install capture; rows that are there become create events. Tracking again is fine, and repairs triggers. TIDE_E_CONFLICT: the application
  * has a table <table>_Events that is not the replication document's, or the name is another tracked table's in the events of all nodes. As tide_table_read. */
 TIDE_MUST_CHECK tide_status tide_node_track(tide_node *node, const char *table, int64_t retain_us,

@@ -33,7 +33,7 @@ tide_status tide_replica_track(tide_replica *replica, const char *table, int64_t
 {
     TIDE_NEED(replica, err);
     tide_tracked tracked = {.rows = 0};
-    TIDE_TRY(tide_node_track(replica, table, 0, &tracked, err));
+    TIDE_TRY(tide_node_track(replica, table, TIDE_NODE_RETAIN_AS_IS, &tracked, err));
     if (rows)
         *rows = tracked.rows;
     return TIDE_OK;

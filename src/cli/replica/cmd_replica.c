@@ -70,10 +70,12 @@ static tide_status track(tide_cli *cli, tide_error *err)
 {
     TIDE_CLEANUP(tide_node_closep) tide_node *node = NULL;
     TIDE_TRY(tide_cli_replica_open(cli, false, &node, err));
+    const int64_t retain_us = tide_cli_is_given(cli, TIDE_CLI_RETAIN)
+                                  ? tide_cli_number(cli, TIDE_CLI_RETAIN)
+                                  : TIDE_NODE_RETAIN_AS_IS;
     for (int i = 1; i < cli->arg_count; i++) {
         tide_tracked tracked = {.rows = 0};
-        TIDE_TRY(tide_node_track(node, cli->args[i], tide_cli_number(cli, TIDE_CLI_RETAIN),
-                                 &tracked, err));
+        TIDE_TRY(tide_node_track(node, cli->args[i], retain_us, &tracked, err));
         if (tracked.was_tracked && tide_cli_is_given(cli, TIDE_CLI_RESCAN)) {
             int64_t found = 0;
             TIDE_TRY(tide_node_rescan(node, cli->args[i], &found, err));

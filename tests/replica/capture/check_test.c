@@ -139,6 +139,26 @@ static void untrack_leaves_the_table_alone(void **state)
     assert_log(t, "a", "update (1) v=2\n");
 }
 
+/* Tracking again repairs triggers, and changes the retention only if it is told to. */
+static void tracking_again_keeps_the_retention(void **state)
+{
+    app_fixture *t = *state;
+    tide_tracked tracked;
+    app_write_sql(t, APP_SHELL,
+                  "CREATE TABLE a (id INTEGER PRIMARY KEY, v);"
+                  "CREATE TABLE b (id INTEGER PRIMARY KEY, v);");
+    app_open(t);
+    assert_ok_err(tide_node_track(t->node, "a", 5, &tracked, &t->err), &t->err);
+    for (int again = 0; again < 2; again++)
+        for (const char *table = "a"; *table <= 'b'; table = *table == 'a' ? "b" : "c")
+            assert_ok_err(
+                tide_node_track(t->node, table, TIDE_NODE_RETAIN_AS_IS, &tracked, &t->err),
+                &t->err);
+    assert_app(t, "SELECT group_concat(retain_us) FROM tide_replica_tables", "5,604800000000");
+    assert_ok_err(tide_node_track(t->node, "b", 0, &tracked, &t->err), &t->err);
+    assert_app(t, "SELECT group_concat(retain_us) FROM tide_replica_tables", "5,0");
+}
+
 /* A copy is another node; a file that was put back is the same one in a new epoch. */
 static void copies_and_restores_are_noticed(void **state)
 {
@@ -374,6 +394,8 @@ TEST_FILE()
                                         app_teardown),
         cmocka_unit_test_setup_teardown(a_dropped_table_or_key_is_told, app_setup, app_teardown),
         cmocka_unit_test_setup_teardown(untrack_leaves_the_table_alone, app_setup, app_teardown),
+        cmocka_unit_test_setup_teardown(tracking_again_keeps_the_retention, app_setup,
+                                        app_teardown),
         cmocka_unit_test_setup_teardown(copies_and_restores_are_noticed, app_setup, app_teardown),
         cmocka_unit_test_setup_teardown(a_restore_into_an_open_file_begins_an_epoch, app_setup,
                                         app_teardown),
