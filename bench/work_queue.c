@@ -1,8 +1,7 @@
 /* work_queue.c - claimed and finished items per second of 16 workers, on SQLite and PostgreSQL, synced.
  *
- * Items do nothing. One at a time: a worker claims one item and finishes it, two commits. In batches: it claims a
- * hundred and finishes them, two commits. Every answer is on disk before the worker goes on. Items are added before
- * the clock starts.
+ * Items do nothing. A worker finishes what it holds and claims as much again in one commit (tide_work_next): one item at a
+ * time, or batches of a hundred. Every answer is on disk before the worker goes on. Items are added before the clock starts.
  *
  * It is one contestant of scripts/bench/bench-work, beside the queues of other people, which gives it the PostgreSQL server
  * all of them share (TIDEMARK_BENCH_PG), the time (TIDEMARK_BENCH_SECONDS) and the number of workers
@@ -27,6 +26,7 @@ typedef struct contest {
     char task_id[TIDE_WORK_ID_MAX + 1];
     int batch;
     int64_t counts[BENCH_THREADS_MAX];
+    tide_work_claims held[BENCH_THREADS_MAX];
 } contest;
 
 static void add_items(contest *c, int64_t count)
@@ -56,7 +56,16 @@ static void write_calls(const char *worker, const char *operation, int64_t begin
     }
 }
 
-static void claim_and_finish(void *context, int thread, int64_t n)
+static int list_results(tide_work_result *out, const tide_work_claims *held)
+{
+    for (int i = 0; i < held->count; i++)
+        out[i] =
+            (tide_work_result){TIDE_WORK_RESULT_INIT, .work_item_id = held->items[i].work_item_id,
+                               .token = held->items[i].lease_token, .output = "{\"ok\":true}"};
+    return held->count;
+}
+
+static void finish_and_claim(void *context, int thread, int64_t n)
 {
     (void)n;
     contest *c = context;
@@ -66,34 +75,30 @@ static void claim_and_finish(void *context, int thread, int64_t n)
     static const char *const types[] = {"nothing"};
     const tide_work_claim_request request = {TIDE_WORK_CLAIM_REQUEST_INIT, .worker = worker,
                                              .types = types, .type_count = 1, .limit = c->batch};
-    tide_work_claims claims = {.count = 0};
+    tide_work_claims *held = &c->held[thread];
+    tide_work_claims next = {.count = 0};
+    tide_work_result results[BATCH];
+    const int finished = list_results(results, held);
     const int64_t begin_ns = history_now_ns();
-    const tide_status status = tide_work_claim(c->store, &request, &claims, &err);
-    bench_must(status, &err, "claiming");
+    const tide_status status = tide_work_next(c->store, results, finished, &request, &next, &err);
+    bench_must(status, &err, "finishing and claiming");
     if (status == TIDE_NONE)
         bench_die("the items ran out: add more");
-    tide_work_result results[BATCH];
-    for (int i = 0; i < claims.count; i++)
-        results[i] =
-            (tide_work_result){TIDE_WORK_RESULT_INIT, .work_item_id = claims.items[i].work_item_id,
-                               .token = claims.items[i].lease_token, .output = "{\"ok\":true}"};
-    write_calls(worker, "claim", begin_ns, results, claims.count);
-    const int64_t finish_ns = history_now_ns();
-    if (c->batch == 1)
-        bench_must(tide_work_finish(c->store, &results[0], &err), &err, "finishing");
-    else
-        bench_must(tide_work_finish_many(c->store, results, claims.count, &err), &err, "finishing");
-    write_calls(worker, "finish", finish_ns, results, claims.count);
-    c->counts[thread] += claims.count;
-    tide_work_claims_done(&claims);
+    write_calls(worker, "finish", begin_ns, results, finished);
+    c->counts[thread] += finished;
+    tide_work_claims_done(held);
+    *held = next;
+    write_calls(worker, "claim", begin_ns, results, list_results(results, held));
 }
 
 static double measure(contest *c, int workers, double seconds)
 {
     memset(c->counts, 0, sizeof c->counts);
     const int64_t before_us = bench_now_us();
-    (void)bench_run(workers, seconds, claim_and_finish, c);
+    (void)bench_run(workers, seconds, finish_and_claim, c);
     const double took_s = (double)(bench_now_us() - before_us) / 1e6;
+    for (int i = 0; i < workers; i++) /* the last ones stay claimed */
+        tide_work_claims_done(&c->held[i]);
     int64_t total = 0;
     for (int i = 0; i < workers; i++)
         total += c->counts[i];
