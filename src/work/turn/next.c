@@ -8,31 +8,48 @@
 #include "work/turn/turn.h"
 
 /* SQLite: everything in the one transaction, what is due and what was finished before included. */
-static tide_status finish_in(tide_tx *tx, const tide_finish_list *list, tide_error *err)
+static tide_status finish_one_in(tide_tx *tx, const tide_lease_list *held, tide_error *err)
 {
     tide_item_clock clock = {0};
-    tide_lease_list_reset(list->held, list->count);
     TIDE_CLEANUP(tide_query_endp) tide_query *query = NULL;
-    for (int i = 0; i < list->count; i++) {
-        const tide_lease_list *held = &list->held[i];
-        *held->is_needed = false;
-        if (i == 0)
-            TIDE_TRY(tide_query_begin(&query, tx, TIDE_SQL_WORK_FINISH_ONE, err));
-        else
-            tide_query_reset(query);
-        TIDE_TRY(tide_item_bind_clock(query, tx, &clock, err));
-        tide_query_bind_text(query, "id", held->id);
-        tide_query_bind_i64(query, "token", held->token);
-        tide_query_bind_text(query, "output", held->output);
-        const tide_status status = tide_query_one(query, err);
-        TIDE_TRY(status);
-        if (status == TIDE_NONE)
-            continue;
-        (void)tide_query_col_text(query); /* its task */
-        *held->is_lost = false;
-        *held->is_needed = tide_query_col_bool(query);
+    TIDE_TRY(tide_query_begin(&query, tx, TIDE_SQL_WORK_FINISH_ONE, err));
+    TIDE_TRY(tide_item_bind_clock(query, tx, &clock, err));
+    tide_query_bind_text(query, "id", held->id);
+    tide_query_bind_i64(query, "token", held->token);
+    tide_query_bind_text(query, "output", held->output);
+    const tide_status status = tide_query_one(query, err);
+    if (status != TIDE_OK)
+        return status < TIDE_OK ? status : TIDE_OK;
+    (void)tide_query_col_text(query); /* its task */
+    *held->is_lost = false;
+    *held->is_needed = tide_query_col_bool(query);
+    return TIDE_OK;
+}
+
+/* Many in one statement: each statement has a journal of its own, which costs more than a row of a list. */
+static tide_status finish_many_in(tide_tx *tx, const tide_finish_list *list, tide_error *err)
+{
+    tide_item_clock clock = {0};
+    TIDE_CLEANUP(tide_query_endp) tide_query *query = NULL;
+    TIDE_TRY(tide_query_begin(&query, tx, TIDE_SQL_WORK_FINISH_MANY, err));
+    TIDE_TRY(tide_item_bind_clock(query, tx, &clock, err));
+    TIDE_TRY(tide_lease_list_bind(query, "items", list->held, list->count, err));
+    TIDE_EACH(tide_query_step(query, err)) {
+        const tide_view id = tide_query_col_text(query);
+        const int64_t token = tide_query_col_i64(query);
+        const tide_lease_list *held = tide_lease_list_mark(list->held, list->count, id, token);
+        if (held)
+            *held->is_needed = tide_query_col_bool(query);
     }
     return TIDE_OK;
+}
+
+static tide_status finish_in(tide_tx *tx, const tide_finish_list *list, tide_error *err)
+{
+    tide_lease_list_reset(list->held, list->count);
+    for (int i = 0; i < list->count; i++)
+        *list->held[i].is_needed = false;
+    return list->count == 1 ? finish_one_in(tx, list->held, err) : finish_many_in(tx, list, err);
 }
 
 static tide_status next_in_a_write(tide_tx *tx, void *arg, tide_error *err)
