@@ -36,11 +36,11 @@ static int stop_pooled(void **state)
     return 0;
 }
 
-static tide_store *open_pooled(int64_t timeout_us, tide_pg_pooler pooler)
+static tide_store *open_pooled(tide_pg_pooler pooler)
 {
     tide_store *store = NULL;
     const tide_store_options options = {TIDE_STORE_OPTIONS_INIT, .state_dir = "",
-                                        .timeout_us = timeout_us, .pg_pooler = pooler};
+                                        .pg_pooler = pooler};
     assert_ok_err(tide_store_open(&store, p.url, &options, &p.err), &p.err);
     return store;
 }
@@ -77,7 +77,7 @@ static void assert_settings_are_the_servers(void)
 static void nothing_is_left_in_the_sessions_of_a_pool(void **state)
 {
     (void)state;
-    tide_store *store = open_pooled(0, TIDE_PG_POOLER_AUTO);
+    tide_store *store = open_pooled(TIDE_PG_POOLER_AUTO);
     store_test_add_tables(store);
     numbered_row row = {.writer = "a"};
     for (row.n = 1; row.n <= 10; row.n++)
@@ -112,8 +112,8 @@ static void *write_rows(void *arg)
 static void many_clients_share_two_server_connections(void **state)
 {
     (void)state;
-    tide_store *stores[2] = {open_pooled(0, TIDE_PG_POOLER_AUTO),
-                             open_pooled(0, TIDE_PG_POOLER_TRANSACTION)};
+    tide_store *stores[2] = {open_pooled(TIDE_PG_POOLER_AUTO),
+                             open_pooled(TIDE_PG_POOLER_TRANSACTION)};
     store_test_add_tables(stores[0]);
     writer writers[8] = {0};
     for (int i = 0; i < 8; i++) {
@@ -146,7 +146,7 @@ static void a_pooler_is_recognised_and_reported(void **state)
 {
     (void)state;
     char found[128] = "";
-    tide_store *store = open_pooled(0, TIDE_PG_POOLER_AUTO);
+    tide_store *store = open_pooled(TIDE_PG_POOLER_AUTO);
     assert_ok_err(tide_store_describe(store, find_mode, found, &p.err), &p.err);
     assert_string_equal("synchronous transaction ", found);
     tide_store_close(store);
@@ -156,10 +156,11 @@ static void a_pooler_is_recognised_and_reported(void **state)
 static void a_missing_standby_is_noticed_through_a_pooler(void **state)
 {
     (void)state;
-    tide_store *store = open_pooled(2 * SECOND_US, TIDE_PG_POOLER_AUTO);
+    tide_store *store = open_pooled(TIDE_PG_POOLER_AUTO);
     tide_sequence_range range;
     assert_ok_err(tide_sequence_next(store, "orders", 1, &range, NULL, &p.err), &p.err);
     assert_ok_err(pg_cluster_require_standby(&p.cluster, "away", &p.err), &p.err);
+    store->options.timeout_us = 3 * SECOND_US;
     for (int i = 0; i < 3; i++) {
         assert_status(TIDE_E_OUTCOME_UNKNOWN,
                       tide_sequence_next(store, "orders", 1, &range, NULL, &p.err));
@@ -169,6 +170,7 @@ static void a_missing_standby_is_noticed_through_a_pooler(void **state)
     tide_sequence shown;
     assert_status(TIDE_E_TIMEOUT, tide_sequence_show(store, "orders", &shown, &p.err));
     assert_ok_err(pg_cluster_require_standby(&p.cluster, "", &p.err), &p.err);
+    store->options.timeout_us = 60 * SECOND_US;
     assert_ok_err(tide_sequence_next(store, "orders", 1, &range, NULL, &p.err), &p.err);
     tide_store_close(store);
 }
@@ -178,7 +180,7 @@ static void an_epoch_that_changes_behind_the_pooler_is_noticed(void **state)
 {
     (void)state;
     char url[PG_CLUSTER_URL_MAX];
-    tide_store *store = open_pooled(0, TIDE_PG_POOLER_AUTO);
+    tide_store *store = open_pooled(TIDE_PG_POOLER_AUTO);
     tide_store *direct = NULL;
     tide_sequence_range range;
     tide_identity identity;
@@ -200,7 +202,7 @@ static void an_epoch_that_changes_behind_the_pooler_is_noticed(void **state)
 static void a_watch_behind_a_pooler_is_woken(void **state)
 {
     (void)state;
-    tide_store *store = open_pooled(0, TIDE_PG_POOLER_AUTO);
+    tide_store *store = open_pooled(TIDE_PG_POOLER_AUTO);
     tide_watch *watch = NULL;
     assert_ok_err(tide_watch_open(&watch, store, "news", &p.err), &p.err);
     assert_ok_err(tide_watch_wait(watch, 10 * SECOND_US, &p.err), &p.err);

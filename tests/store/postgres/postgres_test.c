@@ -148,7 +148,7 @@ static void a_missing_standby_leaves_the_outcome_unknown(void **state)
     pg_cluster_url(&own, "postgres", url);
     tide_store *store = NULL;
     const tide_store_options options = {TIDE_STORE_OPTIONS_INIT, .state_dir = "",
-                                        .timeout_us = 2 * SECOND_US};
+                                        .timeout_us = 8 * SECOND_US};
     assert_status(TIDE_E_OUTCOME_UNKNOWN, tide_store_open(&store, url, &options, &err));
     pg_cluster_stop(&own);
 }
