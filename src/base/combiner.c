@@ -176,3 +176,14 @@ int tide_combiner_queued(tide_combiner *crew, int64_t key)
     (void)pthread_mutex_unlock(&crew->lock);
     return count;
 }
+
+int tide_combiner_waiting(tide_combiner *crew)
+{
+    int count = 0;
+    (void)pthread_mutex_lock(&crew->lock);
+    for (const line *at = crew->lines; at; at = at->next)
+        for (const member *m = at->first; m; m = m->next)
+            count++;
+    (void)pthread_mutex_unlock(&crew->lock);
+    return count;
+}

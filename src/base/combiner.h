@@ -34,5 +34,7 @@ void tide_combiner_do(tide_combiner *crew, int64_t key, void *what, tide_combine
 
 /* How many wait in a line for their turn. */
 int tide_combiner_queued(tide_combiner *crew, int64_t key);
+/* How many wait for a leader, in all lines. */
+int tide_combiner_waiting(tide_combiner *crew);
 
 #endif

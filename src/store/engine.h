@@ -6,7 +6,8 @@
  *
  *     sqlite_*.c   closures of all threads go to one writer; a group shares one commit and one sync
  *     pg_*.c       closures run on their caller's thread; the last pipeline carries the counters, the rows and
- *                  the COMMIT; one flusher carries everybody's commits to disk
+ *                  the COMMIT, of several closures where these wait for the same counters; one flusher
+ *                  carries everybody's commits to disk
  *
  * Threads: ops are called by the thread that owns the transaction. */
 #ifndef TIDE_STORE_ENGINE_H

@@ -145,7 +145,10 @@ tide_status tide_pg_send(tide_pg_connection *connection, tide_pg_command command
 tide_status tide_pg_send_query(tide_pg_connection *connection, tide_query *query,
                                tide_pg_expectation expectation, tide_error *err)
 {
-    const tide_pg_statement *statement = query->statement;
+    const tide_pg_statement *statement =
+        query->tx->connection == connection
+            ? query->statement
+            : tide_statement_map_find(&connection->statements, query->sql);
     const char *values[TIDE_QUERY_PARAM_MAX];
     int lens[TIDE_QUERY_PARAM_MAX];
     int formats[TIDE_QUERY_PARAM_MAX];
@@ -226,6 +229,8 @@ static void accept_result(tide_pg_connection *connection, const tide_pg_expectat
 {
     if (expectation->is_commit)
         connection->is_committed = true;
+    if (expectation->is_flush)
+        connection->is_flushed = true;
     if (expectation->is_guard)
         read_guard(connection, result);
     if (expectation->is_now)
@@ -429,6 +434,23 @@ static bool is_cut(const tide_pg_connection *connection)
     return connection->is_lost || tide_pq.status(connection->pg) != CONNECTION_OK;
 }
 
+tide_status tide_pg_send_sync(tide_pg_connection *connection, tide_error *err)
+{
+    TIDE_TRY(expect(connection, (tide_pg_expectation){.is_sync = true}, err));
+    if (tide_pq.pipelineSync(connection->pg) == 1)
+        return TIDE_OK;
+    connection->expected_count--;
+    return tide_pg_fail_lost(err, connection);
+}
+
+static tide_status read_sync(tide_pg_connection *connection, tide_status first, tide_error *err)
+{
+    PGresult *end = tide_pg_next_result(connection);
+    const bool is_sync = tide_pq.resultStatus(end) == PGRES_PIPELINE_SYNC;
+    tide_pq.clear(end);
+    return is_sync || first < TIDE_OK ? first : tide_pg_fail_lost(err, connection);
+}
+
 tide_status tide_pg_sync(tide_pg_connection *connection, tide_error *err)
 {
     const int count = connection->expected_count;
@@ -437,14 +459,11 @@ tide_status tide_pg_sync(tide_pg_connection *connection, tide_error *err)
         return tide_pg_fail_lost(err, connection);
     tide_status status = TIDE_OK;
     for (int i = 0; i < count && !is_cut(connection); i++)
-        status = read_answer(connection, &connection->expected[i], status, err);
-    if (!is_cut(connection)) {
-        PGresult *end = tide_pg_next_result(connection);
-        const bool is_sync = tide_pq.resultStatus(end) == PGRES_PIPELINE_SYNC;
-        tide_pq.clear(end);
-        if (!is_sync && status >= TIDE_OK)
-            status = tide_pg_fail_lost(err, connection);
-    }
+        status = connection->expected[i].is_sync
+                     ? read_sync(connection, status, err)
+                     : read_answer(connection, &connection->expected[i], status, err);
+    if (!is_cut(connection))
+        status = read_sync(connection, status, err);
     if (is_cut(connection))
         return tide_pg_fail_lost(err, connection);
     return status;

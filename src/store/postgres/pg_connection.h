@@ -57,7 +57,9 @@ typedef struct tide_pg_expectation {
     bool is_guard;     /* time, id, role and WAL position of the transaction */
     bool is_now;       /* the transaction's time */
     bool is_commit;
-    int prepares; /* 1 + the command that this answer prepares; 0: none */
+    bool is_flush; /* the flush of this connection's own commit */
+    bool is_sync;  /* the end of a part of the pipeline */
+    int prepares;  /* 1 + the command that this answer prepares; 0: none */
 } tide_pg_expectation;
 
 /* What a process believes about the server it writes to; "" and 0: nothing yet. */
@@ -90,7 +92,11 @@ typedef struct tide_pg_connection {
     bool is_commit_sent; /* from here on a lost connection leaves the outcome open */
     bool is_committed;   /* COMMIT was answered */
     bool is_vain;        /* ... and had changed nothing */
+    bool is_flushed;     /* ... and a flush behind it was answered */
     bool is_stale;       /* the guard refused: the server is not what the process believes */
+    bool is_alone;       /* shares its transaction with no other closure */
+    bool is_split;       /* the transaction that it shared failed: run it alone */
+    bool is_resolved;    /* its outcome is known, and durable if it succeeded */
     bool is_on_standby;
     uint64_t begin_wal;         /* end of the WAL when it began; 0: not known */
     uint64_t witness;           /* the flusher's generation when it began */
@@ -141,6 +147,14 @@ TIDE_MUST_CHECK tide_status tide_pg_send_texts(tide_pg_connection *connection,
                                                tide_pg_command command, const char *const *values,
                                                int count, tide_pg_expectation expectation,
                                                tide_error *err);
+
+/* Prepare on this connection what a transaction of another one has queued. */
+TIDE_MUST_CHECK tide_status tide_pg_prepare_all(tide_pg_connection *connection, const tide_tx *tx,
+                                                tide_error *err);
+
+/* End a part of the pipeline: a failure in it does not keep the next one from running. Its answers come
+ * with the next sync. */
+TIDE_MUST_CHECK tide_status tide_pg_send_sync(tide_pg_connection *connection, tide_error *err);
 
 /* Send what is queued and read every answer. Returns the first failure. */
 TIDE_MUST_CHECK tide_status tide_pg_sync(tide_pg_connection *connection, tide_error *err);

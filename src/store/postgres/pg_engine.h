@@ -3,6 +3,7 @@
  *     pg_store.c         the engine's operations; the loop that runs a closure again
  *     pg_pool.c          connections: making, lending, and proving who the server is
  *     pg_transaction.c   one closure in one transaction on one connection
+ *     pg_group.c         closures of several threads in one transaction
  *     pg_outcome.c       what became of a commit: flushing it, or finding out
  *     pg_flush.c         one flush for all who wait
  *     pg_listen.c        NOTIFY and LISTEN
@@ -11,6 +12,7 @@
 #ifndef TIDE_STORE_POSTGRES_PG_ENGINE_H
 #define TIDE_STORE_POSTGRES_PG_ENGINE_H
 
+#include "base/combiner.h"
 #include "store/postgres/pg_connection.h"
 #include "store/postgres/pg_flush.h"
 #include "store/postgres/pg_listen.h"
@@ -24,6 +26,7 @@ typedef struct tide_pg_engine {
     /* Of the last connection that was made. */
     bool is_pooled;
     bool is_reduced;
+    tide_combiner *groups;
     tide_pg_flusher flusher;
     tide_pg_listener listener;
 } tide_pg_engine;
@@ -78,6 +81,27 @@ tide_status tide_pg_now(tide_tx *tx, tide_error *err);
 tide_status tide_pg_take_counters(tide_tx *tx, tide_error *err);
 tide_status tide_pg_script(tide_tx *tx, const char *text, tide_error *err);
 tide_status tide_pg_host(tide_tx *tx, tide_host *out, tide_error *err);
+
+/* Of a shared transaction, on one of its members' connections: begin it, take every member's counters
+ * and write its rows, one member after the other, and commit. */
+TIDE_MUST_CHECK tide_status tide_pg_send_group(tide_pg_connection *connection,
+                                               tide_pg_connection *const *members, int count,
+                                               tide_error *err);
+void tide_pg_roll_back(tide_pg_connection *connection);
+
+/* After the commit: give the closure the rows of its deferred statements. */
+void tide_pg_report_rows(tide_pg_connection *connection);
+
+/* ---- pg_group.c ---- */
+
+/* The closure on this connection has run, needs no answer before its counters are taken, and may share
+ * its transaction with others. */
+bool tide_pg_can_share(const tide_pg_connection *connection);
+
+/* Commit it, with those of other threads that wait at the same time. TIDE_OK: it is durable.
+ * connection->is_split: the shared transaction failed, and the closure is to run again, alone. */
+TIDE_MUST_CHECK tide_status tide_pg_complete_shared(tide_pg_connection *connection,
+                                                    tide_error *err);
 
 /* ---- pg_outcome.c ---- */
 

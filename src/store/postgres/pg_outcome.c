@@ -7,7 +7,8 @@
  *     COMMIT answered, no flush    flushed on the committer's own connection; if that is gone: outcome
  *                                  unknown
  *     flush answered               durable
- *     synchronous COMMIT answered  durable, unless the server warned that it gave up waiting for a standby */
+ *     synchronous COMMIT, or a flush behind it on the same connection, answered
+ *                                  durable, unless the server warned that it gave up waiting for a standby */
 #include <string.h>
 
 #include "base/cond_wait.h"
@@ -65,9 +66,9 @@ tide_status tide_pg_make_durable(tide_pg_connection *connection, tide_error *err
     bool is_standby_away = connection->has_standby_wait;
     if (!connection->is_commit_sent || connection->is_vain)
         return TIDE_OK; /* nothing was read or written, or nothing came of it */
-    const bool is_durable = connection->is_synchronous
-                                ? !connection->has_warned
-                                : flush(connection, &is_standby_away, err) >= TIDE_OK;
+    const bool is_carried = connection->is_synchronous || connection->is_flushed;
+    const bool is_durable =
+        is_carried ? !connection->has_warned : flush(connection, &is_standby_away, err) >= TIDE_OK;
     if (is_durable) {
         note_wal(connection);
         return TIDE_OK;

@@ -14,10 +14,10 @@ static tide_pg_connection *connection_of(const tide_query *query)
 /* Its own round trip, once per connection: the parameter types must be known before values can be sent.
  * What is queued already (a BEGIN) travels along. Behind a proxy the statement has no name, and is sent again
  * with each use. */
-static tide_status prepare_and_describe(tide_pg_statement *statement, tide_query *query,
+static tide_status prepare_and_describe(tide_pg_connection *connection,
+                                        tide_pg_statement *statement, const tide_query *query,
                                         tide_error *err)
 {
-    tide_pg_connection *connection = connection_of(query);
     PGconn *pg = connection->pg;
     TIDE_TRY(tide_pg_sync(connection, err));
     if (tide_pq.sendPrepare(pg, statement->name, query->text->text, 0, NULL) != 1 ||
@@ -39,11 +39,12 @@ static tide_status prepare_and_describe(tide_pg_statement *statement, tide_query
     return status;
 }
 
-tide_status tide_pg_prepare(tide_query *query, tide_error *err)
+/* The statement of a query on this connection, which may be another one than the query's own. */
+static tide_status prepare_on(tide_pg_statement **out, tide_pg_connection *connection,
+                              const tide_query *query, tide_error *err)
 {
-    tide_pg_connection *connection = connection_of(query);
-    query->statement = tide_statement_map_find(&connection->statements, query->sql);
-    if (query->statement)
+    *out = tide_statement_map_find(&connection->statements, query->sql);
+    if (*out)
         return TIDE_OK;
     tide_pg_statement *statement = calloc(1, sizeof *statement);
     if (!statement)
@@ -51,7 +52,7 @@ tide_status tide_pg_prepare(tide_query *query, tide_error *err)
     if (!connection->is_pooled)
         (void)snprintf(statement->name, sizeof statement->name, "t%d",
                        connection->statement_count++);
-    tide_status status = prepare_and_describe(statement, query, err);
+    tide_status status = prepare_and_describe(connection, statement, query, err);
     if (status >= TIDE_OK &&
         !tide_statement_map_put(&connection->statements, query->sql, statement))
         status = tide_no_memory(err);
@@ -59,7 +60,25 @@ tide_status tide_pg_prepare(tide_query *query, tide_error *err)
         free(statement);
         return status;
     }
+    *out = statement;
+    return TIDE_OK;
+}
+
+tide_status tide_pg_prepare(tide_query *query, tide_error *err)
+{
+    tide_pg_statement *statement = NULL;
+    TIDE_TRY(prepare_on(&statement, connection_of(query), query, err));
     query->statement = statement;
+    return TIDE_OK;
+}
+
+tide_status tide_pg_prepare_all(tide_pg_connection *connection, const tide_tx *tx, tide_error *err)
+{
+    tide_pg_statement *ignored = NULL;
+    for (int i = 0; i < tx->take_count; i++)
+        TIDE_TRY(prepare_on(&ignored, connection, tx->takes[i].query, err));
+    for (const tide_query *query = tx->deferred_first; query; query = query->next)
+        TIDE_TRY(prepare_on(&ignored, connection, query, err));
     return TIDE_OK;
 }
 

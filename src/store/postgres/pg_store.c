@@ -14,7 +14,10 @@
 #include "base/cond_wait.h"
 #include "store/postgres/pg_engine.h"
 
-enum { ATTEMPT_MAX = 20 };
+enum {
+    ATTEMPT_MAX = 20,
+    GROUPS_MAX = 2, /* of one set of counters at once, see pg_group.c */
+};
 
 static const tide_backoff retry_policy = {.base_us = 1000, .cap_us = 250000};
 
@@ -40,18 +43,24 @@ static tide_status learn_server(tide_pg_connection *connection, tide_error *err)
     return status >= TIDE_OK ? TIDE_E_SERIALIZATION : status;
 }
 
+/* *is_alone: share no transaction with other closures; set where that has failed. */
 static tide_status write_once(tide_pg_connection *connection, tide_tx_fn *fn, void *arg,
-                              tide_error *err)
+                              bool *is_alone, tide_error *err)
 {
+    connection->is_alone = *is_alone;
     const tide_status status = tide_pg_run_write(connection, fn, arg, true, err);
+    *is_alone = *is_alone || connection->is_split;
     if (status >= TIDE_OK) {
-        TIDE_TRY(tide_pg_make_durable(connection, err));
+        if (!connection->is_resolved)
+            TIDE_TRY(tide_pg_make_durable(connection, err));
         notify(connection);
         return status;
     }
     if (connection->is_stale)
         return learn_server(connection, err);
-    return tide_pg_connection_is_lost(connection) ? tide_pg_resolve_lost(connection, err) : status;
+    if (connection->is_resolved || !tide_pg_connection_is_lost(connection))
+        return status;
+    return tide_pg_resolve_lost(connection, err);
 }
 
 static bool is_to_be_repeated(tide_store *store, int attempt, int64_t until_us)
@@ -66,11 +75,12 @@ static bool is_to_be_repeated(tide_store *store, int attempt, int64_t until_us)
 static tide_status pg_write(tide_store *store, tide_tx_fn *fn, void *arg, tide_error *err)
 {
     const int64_t until_us = tide_pg_call_until(store);
+    bool is_alone = false;
     for (int attempt = 0;; attempt++) {
         tide_pg_connection *connection = NULL;
         TIDE_TRY(tide_pg_acquire(&connection, store, until_us, err));
         assert(connection);
-        const tide_status status = write_once(connection, fn, arg, err);
+        const tide_status status = write_once(connection, fn, arg, &is_alone, err);
         tide_pg_release(connection);
         if (status != TIDE_E_SERIALIZATION || !is_to_be_repeated(store, attempt, until_us))
             return status;
@@ -93,12 +103,13 @@ static tide_status find_out(tide_store *store, tide_tx_fn *fn, void *arg, int64_
                             const char *epoch_id, tide_error *err)
 {
     tide_error found = {.status = TIDE_OK};
+    bool is_alone = true;
     for (int attempt = 0; is_to_be_repeated(store, attempt, until_us); attempt++) {
         tide_pg_connection *connection = NULL;
         tide_status status = tide_pg_acquire(&connection, store, until_us, &found);
         bool is_same_epoch = true;
         if (status >= TIDE_OK) {
-            status = write_once(connection, fn, arg, &found);
+            status = write_once(connection, fn, arg, &is_alone, &found);
             is_same_epoch = strcmp(connection->belief.epoch_id, epoch_id) == 0;
             tide_pg_release(connection);
         }
@@ -115,11 +126,12 @@ static tide_status find_out(tide_store *store, tide_tx_fn *fn, void *arg, int64_
 static tide_status pg_write_by_id(tide_store *store, tide_tx_fn *fn, void *arg, tide_error *err)
 {
     const int64_t until_us = tide_pg_call_until(store);
+    bool is_alone = false;
     for (int attempt = 0;; attempt++) {
         tide_pg_connection *connection = NULL;
         TIDE_TRY(tide_pg_acquire(&connection, store, until_us, err));
         assert(connection);
-        const tide_status status = write_once(connection, fn, arg, err);
+        const tide_status status = write_once(connection, fn, arg, &is_alone, err);
         char epoch_id[TIDE_SESSION_ID_SIZE];
         memcpy(epoch_id, connection->belief.epoch_id, sizeof epoch_id);
         tide_pg_release(connection);
@@ -242,7 +254,8 @@ static tide_status pg_open(tide_store *store, const char *target, tide_error *er
     engine->url = strdup(target);
     tide_pg_flusher_init(&engine->flusher, store, engine->url);
     tide_pg_listener_init(&engine->listener, store, engine->url);
-    if (!engine->url)
+    engine->groups = tide_combiner_new(TIDE_COMBINER_BATCH_MAX, GROUPS_MAX);
+    if (!engine->url || !engine->groups)
         return tide_no_memory(err);
     const int64_t until_us = tide_pg_call_until(store);
     TIDE_TRY(tide_pg_connect_first(store, until_us, err));
@@ -257,6 +270,7 @@ static void pg_close(tide_store *store)
     tide_pg_listener_done(&engine->listener);
     tide_pg_pool_done(engine);
     tide_pg_flusher_done(&engine->flusher);
+    tide_combiner_free(engine->groups);
     (void)pthread_cond_destroy(&engine->has_idle);
     (void)pthread_mutex_destroy(&engine->lock);
     free(engine->url);

@@ -30,8 +30,11 @@ static void begin_tx(tide_pg_connection *connection, bool is_write, bool is_guar
     connection->is_begun = false;
     connection->is_commit_sent = false;
     connection->is_committed = false;
+    connection->is_flushed = false;
     connection->is_vain = false;
     connection->is_stale = false;
+    connection->is_split = false;
+    connection->is_resolved = false;
     connection->has_warned = false;
     connection->has_standby_wait = false;
     connection->begin_wal = 0;
@@ -121,37 +124,41 @@ tide_status tide_pg_begin(tide_pg_connection *connection, bool with_id, tide_err
 static void roll_back(tide_pg_connection *connection)
 {
     tide_error ignored;
+    if (connection->is_committed)
+        return;
     if (connection->is_begun && !tide_pg_connection_is_lost(connection) &&
         tide_pg_send(connection, TIDE_PG_ROLLBACK, (tide_pg_expectation){0}, &ignored) >= TIDE_OK)
         TIDE_IGNORE(tide_pg_sync(connection, &ignored));
+    connection->is_begun = false;
 }
 
-static tide_status send_counters(tide_pg_connection *connection, tide_error *err)
+static tide_status send_counters(tide_pg_connection *connection, const tide_tx *tx, tide_error *err)
 {
-    tide_tx *tx = &connection->tx;
     for (int i = 0; i < tx->take_count; i++)
         TIDE_TRY(tide_pg_send_query(connection, tx->takes[i].query,
                                     (tide_pg_expectation){.value = tx->takes[i].value}, err));
     return TIDE_OK;
 }
 
-static tide_status send_deferred(tide_pg_connection *connection, tide_error *err)
+static tide_status send_deferred(tide_pg_connection *connection, const tide_tx *tx, tide_error *err)
 {
-    for (tide_query *query = connection->tx.deferred_first; query; query = query->next)
+    for (tide_query *query = tx->deferred_first; query; query = query->next)
         TIDE_TRY(tide_pg_send_query(
             connection, query, (tide_pg_expectation){.query = query->on_row ? query : NULL}, err));
     return TIDE_OK;
 }
 
-static void report_rows(tide_query *query)
+static void report_rows(tide_tx *tx)
 {
-    const int count = query->on_row ? tide_pq.ntuples(query->result) : 0;
-    query->is_started = true;
-    query->has_row = true;
-    for (query->row = 0; query->row < count; query->row++) {
-        query->column = 0;
-        query->tx->has_told = true;
-        query->on_row(query, query->on_row_arg);
+    for (tide_query *query = tx->deferred_first; query; query = query->next) {
+        const int count = query->on_row ? tide_pq.ntuples(query->result) : 0;
+        query->is_started = true;
+        query->has_row = true;
+        for (query->row = 0; query->row < count; query->row++) {
+            query->column = 0;
+            tx->has_told = true;
+            query->on_row(query, query->on_row_arg);
+        }
     }
 }
 
@@ -171,10 +178,7 @@ static tide_status send_commit(tide_pg_connection *connection, tide_error *err)
     TIDE_TRY(
         tide_pg_send(connection, TIDE_PG_COMMIT, (tide_pg_expectation){.is_commit = true}, err));
     connection->is_commit_sent = true;
-    TIDE_TRY(tide_pg_sync(connection, err));
-    for (tide_query *query = connection->tx.deferred_first; query; query = query->next)
-        report_rows(query);
-    return TIDE_OK;
+    return tide_pg_sync(connection, err);
 }
 
 /* Numbers last: what is left of the transaction travels in one pipeline. */
@@ -188,13 +192,51 @@ static tide_status complete(tide_pg_connection *connection, tide_error *err)
     TIDE_TRY(tide_pg_begin(connection, false, err));
     if (!tx->is_settled) {
         tide_tx_sort_takes(tx);
-        TIDE_TRY(send_counters(connection, err));
+        TIDE_TRY(send_counters(connection, tx, err));
     }
-    TIDE_TRY(send_deferred(connection, err));
+    TIDE_TRY(send_deferred(connection, tx, err));
     TIDE_TRY(send_flush_inside(connection, err));
     TIDE_TRY(send_commit(connection, err));
+    report_rows(tx);
     connection->is_vain = is_alone && tx->is_told && !tx->has_told;
     return TIDE_OK;
+}
+
+/* ---- several closures ---- */
+
+/* In the pipeline, behind the answer to COMMIT, which releases the counters. */
+static tide_status send_flush_behind(tide_pg_connection *connection, tide_error *err)
+{
+    TIDE_TRY(tide_pg_send_sync(connection, err));
+    return tide_pg_send(connection, TIDE_PG_FLUSH, (tide_pg_expectation){.is_flush = true}, err);
+}
+
+tide_status tide_pg_send_group(tide_pg_connection *connection, tide_pg_connection *const *members,
+                               int count, tide_error *err)
+{
+    for (int i = 0; i < count; i++)
+        TIDE_TRY(tide_pg_prepare_all(connection, &members[i]->tx, err));
+    TIDE_TRY(tide_pg_begin(connection, false, err));
+    for (int i = 0; i < count; i++) {
+        TIDE_TRY(send_counters(connection, &members[i]->tx, err));
+        TIDE_TRY(send_deferred(connection, &members[i]->tx, err));
+    }
+    TIDE_TRY(
+        tide_pg_send(connection, TIDE_PG_COMMIT, (tide_pg_expectation){.is_commit = true}, err));
+    connection->is_commit_sent = true;
+    if (count > 1 && !connection->is_synchronous)
+        TIDE_TRY(send_flush_behind(connection, err));
+    return tide_pg_sync(connection, err);
+}
+
+void tide_pg_roll_back(tide_pg_connection *connection)
+{
+    roll_back(connection);
+}
+
+void tide_pg_report_rows(tide_pg_connection *connection)
+{
+    report_rows(&connection->tx);
 }
 
 tide_status tide_pg_run_write(tide_pg_connection *connection, tide_tx_fn *fn, void *arg,
@@ -203,12 +245,14 @@ tide_status tide_pg_run_write(tide_pg_connection *connection, tide_tx_fn *fn, vo
     begin_tx(connection, true, is_guarded);
     tide_status status = tide_tx_run(&connection->tx, fn, arg, err);
     if (status >= TIDE_OK) {
-        const tide_status completed = complete(connection, err);
+        const tide_status completed = tide_pg_can_share(connection)
+                                          ? tide_pg_complete_shared(connection, err)
+                                          : complete(connection, err);
         if (completed < TIDE_OK)
             status = completed;
     }
     tide_tx_done(&connection->tx);
-    if (status < TIDE_OK && !connection->is_committed)
+    if (status < TIDE_OK)
         roll_back(connection);
     return status;
 }
@@ -221,7 +265,7 @@ static tide_status complete_read(tide_pg_connection *connection, bool is_local, 
     if (!connection->is_begun && !connection->tx.deferred_first)
         return TIDE_OK;
     TIDE_TRY(tide_pg_begin(connection, false, err));
-    TIDE_TRY(send_deferred(connection, err));
+    TIDE_TRY(send_deferred(connection, &connection->tx, err));
     const bool is_probed = !is_local && !connection->is_synchronous;
     if (is_probed)
         TIDE_TRY(tide_pg_send(connection, TIDE_PG_FLUSH_PROBE,
@@ -229,6 +273,7 @@ static tide_status complete_read(tide_pg_connection *connection, bool is_local, 
     else if (!is_local)
         TIDE_TRY(send_flush_inside(connection, err));
     TIDE_TRY(send_commit(connection, err));
+    report_rows(&connection->tx);
     *is_durable = !is_probed || is_flushed != 0;
     if (connection->has_warned && !is_local)
         return tide_fail(err, TIDE_E_TIMEOUT, "the server warned while flushing the WAL%s",
@@ -247,7 +292,7 @@ tide_status tide_pg_run_read(tide_pg_connection *connection, tide_tx_fn *fn, voi
             status = ended;
     }
     tide_tx_done(&connection->tx);
-    if (status < TIDE_OK && !connection->is_committed)
+    if (status < TIDE_OK)
         roll_back(connection);
     return status;
 }
@@ -272,7 +317,7 @@ tide_status tide_pg_take_counters(tide_tx *tx, tide_error *err)
 {
     tide_pg_connection *connection = tx->connection;
     TIDE_TRY(tide_pg_begin(connection, true, err));
-    TIDE_TRY(send_counters(connection, err));
+    TIDE_TRY(send_counters(connection, tx, err));
     return tide_pg_sync(connection, err);
 }
 
