@@ -157,7 +157,7 @@ TIDE_API TIDE_MUST_CHECK tide_status tide_store_write(tide_store *store, tide_tx
                                                       tide_error *err);
 
 /* As tide_store_write, for a closure that carries an id by which it recognises that it has run before (an
- * item's, a checkpoint's, an idempotency key). When the outcome of its commit is not known, it runs again in the
+ * item's, a checkpoint's, an idempotency key), or that may run twice (a renewal under a token). When the outcome of its commit is not known, it runs again in the
  * same epoch, until it is known or the call's time is up. Then: TIDE_E_UNAVAILABLE where the caller has the id and
  * can repeat the call, and says so (is_callers_id), otherwise TIDE_E_OUTCOME_UNKNOWN. */
 TIDE_API TIDE_MUST_CHECK tide_status tide_store_write_by_id(tide_store *store, tide_tx_fn *fn,

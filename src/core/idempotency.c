@@ -34,6 +34,8 @@ typedef struct begin_call {
     tide_idempotency_row row;
     bool is_unknown; /* the policy is FAIL and the lock is over */
     tide_idempotency_state state;
+    /* The lock that an earlier run of this call took; token 0: none. Its commit may have succeeded. */
+    tide_idempotency_state earlier;
 } begin_call;
 
 static tide_status check_word(const char *what, const char *word, size_t max, tide_error *err)
@@ -120,6 +122,16 @@ static tide_status take_row(tide_tx *tx, begin_call *call, tide_idempotency_outc
 
 typedef enum verdict { ANSWERED, MAY_TAKE, MAY_TAKE_OVER, MAY_REVIVE } verdict;
 
+/* The lock is the one that this call took when it ran before, and the answer to its commit was lost. */
+static bool is_own_lock(const begin_call *call)
+{
+    const tide_idempotency_row *row = &call->row;
+    const char *holder = call->request->holder ? call->request->holder : "";
+    return call->earlier.token != 0 && row->token == call->earlier.token &&
+           row->lock_expires_at_us == call->earlier.lock_expires_at_us &&
+           strcmp(row->holder, holder) == 0;
+}
+
 /* The picture at the top of idempotency.h, from its last line to its first. */
 static verdict judge(begin_call *call)
 {
@@ -136,6 +148,10 @@ static verdict judge(begin_call *call)
         state->outcome = TIDE_IDEMPOTENCY_REPLAY;
         state->completed_at_us = row->completed_at_us;
         state->is_failed = row->is_failed;
+        return ANSWERED;
+    }
+    if (row->is_locked && is_own_lock(call)) {
+        *state = call->earlier;
         return ANSWERED;
     }
     if (row->is_locked) {
@@ -197,6 +213,8 @@ static tide_status try_once(tide_tx *tx, begin_call *call, bool *is_locked, tide
 static tide_status begin_key(tide_tx *tx, void *arg, tide_error *err)
 {
     begin_call *call = arg;
+    if (call->state.token != 0)
+        call->earlier = call->state; /* who took a lock was given no response */
     tide_idempotency_state_done(&call->state);
     call->is_unknown = false;
     TIDE_TRY(tide_idempotency_times_get(tx, &call->times, err));
@@ -236,7 +254,7 @@ tide_status tide_idempotency_begin(tide_store *store, const tide_idempotency_req
     TIDE_TRY(TIDE_SIZED_COPY(&request, given, tide_idempotency_request, err));
     tide_idempotency_state_done(out);
     TIDE_TRY(check_request(&call, err));
-    return hand_over(&call, tide_store_write(store, begin_key, &call, err), out, err);
+    return hand_over(&call, tide_store_write_by_id(store, begin_key, &call, true, err), out, err);
 }
 
 tide_status tide_idempotency_begin_in(tide_tx *tx, const tide_idempotency_request *given,

@@ -51,7 +51,7 @@ tide_status tide_idempotency_renew(tide_store *store, const char *name, int64_t 
     token_call call = {.name = name, .token = token};
     TIDE_TRY(tide_idempotency_check_name(name, err));
     TIDE_TRY(tide_idempotency_lock_time(lock_us, &call.lock_us, err));
-    return tide_store_write(store, renew_lock, &call, err);
+    return tide_store_write_by_id(store, renew_lock, &call, true, err);
 }
 
 static tide_status check_response(tide_view response, tide_error *err)
@@ -161,7 +161,7 @@ tide_status tide_idempotency_complete(tide_store *store, const char *name, int64
     TIDE_NEED(store, err);
     token_call call = {.name = name, .token = token, .status = "completed", .response = response};
     TIDE_TRY(check_end(&call, err));
-    return tide_store_write(store, end_key, &call, err);
+    return tide_store_write_by_id(store, end_key, &call, true, err);
 }
 
 tide_status tide_idempotency_fail_in(tide_tx *tx, const char *name, int64_t token, bool is_final,
@@ -181,5 +181,5 @@ tide_status tide_idempotency_fail(tide_store *store, const char *name, int64_t t
     token_call call = {
         .name = name, .token = token, .status = is_final ? "failed" : NULL, .response = response};
     TIDE_TRY(check_end(&call, err));
-    return tide_store_write(store, end_key, &call, err);
+    return tide_store_write_by_id(store, end_key, &call, true, err);
 }

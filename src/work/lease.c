@@ -53,7 +53,7 @@ static tide_status renew_listed(tide_store *store, tide_work_ref *items, int cou
     TIDE_TRY(tide_lease_list_check(held, count, err));
     tide_lease_list_sort(held, count);
     r.held = held;
-    TIDE_TRY(tide_store_write(store, renew_leases, &r, err));
+    TIDE_TRY(tide_store_write_by_id(store, renew_leases, &r, true, err));
     return tide_item_fail_some(tide_lease_list_count_lost(held, count), count, err);
 }
 

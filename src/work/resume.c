@@ -66,7 +66,7 @@ tide_status tide_task_renew(tide_store *store, const char *task_id, int64_t leas
     lease_request request = {.task_id = task_id, .token = lease_token};
     TIDE_TRY(tide_item_check_id("a task's id", task_id, err));
     TIDE_TRY(tide_item_check_lease(lease_us, &request.lease_us, err));
-    return tide_store_write(store, renew_task, &request, err);
+    return tide_store_write_by_id(store, renew_task, &request, true, err);
 }
 
 tide_status tide_task_release(tide_store *store, const char *task_id, int64_t lease_token,
