@@ -79,6 +79,8 @@ enum {
     X(MAX_RETRIES, "max-retries", 0, "N", "3", NULL, NUMBER, 0, 1000,                              \
       "how often to try again after a failure")                                                    \
     X(RUN_AFTER, "run-after", 0, "TIME", NULL, NULL, FUTURE, 0, 0, "not before this time")         \
+    X(ATTEMPT_TIMEOUT, "attempt-timeout", 0, "DURATION", NULL, NULL, DURATION, 1,                  \
+      TIDE_CLI_DURATION_MAX, "how long an attempt may take")                                       \
     X(UNIQUE_KEY, "unique-key", 0, "KEY", NULL, NULL, TEXT, 0, 0,                                  \
       "at most one unfinished item has this key")                                                  \
     X(DEPENDS_ON, "depends-on", 0, "ID", NULL, NULL, TEXTS, 0, TIDE_CLI_TEXTS_MAX,                 \

@@ -5,6 +5,7 @@
 
 #include "base/cleanup.h"
 #include "cli/frame/input.h"
+#include "cli/work/cmd_work.h"
 #include "cli/work/work_output.h"
 
 static tide_status add(tide_cli *cli, tide_error *err)
@@ -14,6 +15,7 @@ static tide_status add(tide_cli *cli, tide_error *err)
     const int64_t every_us = tide_cli_number(cli, TIDE_CLI_EVERY);
     if ((cron != NULL) == (every_us > 0))
         return tide_fail(err, TIDE_E_INVALID, "when? give either --cron or --every");
+    tide_cli_note_attempt_timeout(cli);
     TIDE_CLEANUP(tide_buffer_done) tide_buffer data = tide_buffer_of(TIDE_WORK_DATA_MAX);
     if (input)
         TIDE_TRY(tide_cli_input_json(&data, input, "--input", err));
@@ -27,7 +29,7 @@ static tide_status add(tide_cli *cli, tide_error *err)
         .input = input ? tide_buffer_text(&data) : NULL,
         .priority = tide_cli_number(cli, TIDE_CLI_PRIORITY),
         .max_retries = tide_cli_number(cli, TIDE_CLI_MAX_RETRIES),
-        .timeout_us = tide_cli_number(cli, TIDE_CLI_TIMEOUT),
+        .timeout_us = tide_cli_number(cli, TIDE_CLI_ATTEMPT_TIMEOUT),
     };
     int64_t next_us = 0;
     TIDE_CLEANUP(tide_store_closep) tide_store *store = NULL;
@@ -115,11 +117,9 @@ static tide_status delete (tide_cli *cli, tide_error *err)
 static const tide_cli_verb verbs[] = {
     {.name = "add",
      .arguments = "NAME",
-     .takes = TIDE_CLI_LIST(TASK, TYPE, CRON, EVERY, INPUT, PRIORITY, MAX_RETRIES, TIMEOUT),
+     .takes = TIDE_CLI_LIST(TASK, TYPE, CRON, EVERY, INPUT, PRIORITY, MAX_RETRIES, ATTEMPT_TIMEOUT),
      .needs = TIDE_CLI_LIST(TASK, TYPE),
-     .overrides = TIDE_CLI_OVERRIDES(
-         {.id = TIDE_CLI_TYPE, .max = 1},
-         {.id = TIDE_CLI_TIMEOUT, .help = "how long an attempt may take", .is_bare = true}),
+     .overrides = TIDE_CLI_OVERRIDES({.id = TIDE_CLI_TYPE, .max = 1}),
      .summary = "make an item again and again: by cron expression (UTC) or interval",
      .details = "'serve', 'up', 'colony', 'work run' and 'work sweep' make the items when they are "
                 "due. Times\n"

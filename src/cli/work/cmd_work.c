@@ -132,11 +132,10 @@ static const tide_cli_verb verbs[] = {
     {.name = "add",
      .arguments = "",
      .takes = TIDE_CLI_LIST(TASK, TYPE, INPUT, PRIORITY, MAX_RETRIES, RUN_AFTER, UNIQUE_KEY,
-                            DEPENDS_ON, TIMEOUT, WORK_ITEM, BATCH),
-     .overrides = TIDE_CLI_OVERRIDES(
-         {.id = TIDE_CLI_TYPE, .max = 1},
-         {.id = TIDE_CLI_TIMEOUT, .help = "how long an attempt may take", .is_bare = true},
-         {.id = TIDE_CLI_WORK_ITEM, .help = "its id; a new UUID if left out"}),
+                            DEPENDS_ON, ATTEMPT_TIMEOUT, WORK_ITEM, BATCH),
+     .overrides =
+         TIDE_CLI_OVERRIDES({.id = TIDE_CLI_TYPE, .max = 1},
+                            {.id = TIDE_CLI_WORK_ITEM, .help = "its id; a new UUID if left out"}),
      .summary = "add an item, or many from JSON lines (--batch)",
      .details =
          "A line of a batch has type and, if wanted, task, input, priority, max_retries, delay "

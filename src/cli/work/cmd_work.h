@@ -14,6 +14,8 @@ TIDE_MUST_CHECK tide_status tide_cli_items_read(tide_cli_items **out, const char
                                                 const char *task_id, tide_error *err);
 const tide_work_spec *tide_cli_items_get(const tide_cli_items *items, int *count);
 void tide_cli_items_freep(tide_cli_items **items);
+/* Of `work add` and `schedule add`, whose --timeout once limited the attempt: say what it means. */
+void tide_cli_note_attempt_timeout(const tide_cli *cli);
 /* {"work_item_id":...}, with "existing":true when it was there already. */
 TIDE_MUST_CHECK tide_status tide_cli_print_added(tide_cli *cli, const tide_work_added *added,
                                                  tide_error *err);

@@ -265,6 +265,14 @@ static tide_status fill_when(const tide_cli *cli, tide_work_spec *item, tide_err
     return tide_cli_time(cli, TIDE_CLI_RUN_AFTER, env->wall_us(env), &item->run_after_us, err);
 }
 
+void tide_cli_note_attempt_timeout(const tide_cli *cli)
+{
+    if (tide_cli_is_given(cli, TIDE_CLI_TIMEOUT) &&
+        !tide_cli_is_given(cli, TIDE_CLI_ATTEMPT_TIMEOUT))
+        tide_cli_print(stderr, "tidemark: --timeout is how long to wait for the store; "
+                               "--attempt-timeout limits the attempts of the item\n");
+}
+
 tide_status tide_cli_work_add(tide_cli *cli, tide_error *err)
 {
     if (tide_cli_text(cli, TIDE_CLI_BATCH))
@@ -273,6 +281,7 @@ tide_status tide_cli_work_add(tide_cli *cli, tide_error *err)
     const char *type = tide_cli_text(cli, TIDE_CLI_TYPE);
     if (!tide_cli_text(cli, TIDE_CLI_TASK) || !type)
         return tide_fail(err, TIDE_E_INVALID, "an item needs --task ID and --type TYPE");
+    tide_cli_note_attempt_timeout(cli);
     TIDE_CLEANUP(tide_buffer_done) tide_buffer data = tide_buffer_of(TIDE_WORK_DATA_MAX);
     if (input)
         TIDE_TRY(tide_cli_input_json(&data, input, "--input", err));
@@ -285,7 +294,7 @@ tide_status tide_cli_work_add(tide_cli *cli, tide_error *err)
         .input = input ? tide_buffer_text(&data) : NULL,
         .priority = tide_cli_number(cli, TIDE_CLI_PRIORITY),
         .max_retries = tide_cli_number(cli, TIDE_CLI_MAX_RETRIES),
-        .timeout_us = tide_cli_number(cli, TIDE_CLI_TIMEOUT),
+        .timeout_us = tide_cli_number(cli, TIDE_CLI_ATTEMPT_TIMEOUT),
         .unique_key = tide_cli_text(cli, TIDE_CLI_UNIQUE_KEY),
         .depends_on = depends.items,
         .depends_on_count = depends.count,

@@ -8,7 +8,7 @@ static void a_schedule_makes_items_when_it_is_due(void **state)
     cli_fixture *t = *state;
     tide_json_node *object =
         work_object(t, "$T schedule add s --task t --type tick --every 1ms --input '{\"n\": 1}' "
-                       "--priority 3 --max-retries 2 --timeout 1m --json");
+                       "--priority 3 --max-retries 2 --attempt-timeout 1m --json");
     assert_string_equal("s", json_text(object, "name"));
     assert_int_equal(27, strlen(json_text(object, "next_run_at")));
     tide_json_tree_free(object);

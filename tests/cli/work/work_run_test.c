@@ -300,7 +300,7 @@ static void limit_until_empty_and_parallel(void **state)
 static void a_timeout_ends_the_attempt_as_failed(void **state)
 {
     cli_fixture *t = *state;
-    const char *id = work_add(t, "--type x --timeout 1200ms --max-retries 0");
+    const char *id = work_add(t, "--type x --attempt-timeout 1200ms --max-retries 0");
     const cli_result result =
         run_one(t, "echo began >&2; sleep 0.3; echo went on >&2; exec sleep 60");
     assert_int_equal(7, result.exit_code);

@@ -325,13 +325,25 @@ static void next_prints_what_it_finished_and_what_it_claimed(void **state)
     work_refuses(t, 2, "", "$T work next --finish a=1 --finish a=1");
 }
 
+/* --timeout is the store's, as everywhere, and says so where it once limited the attempt. */
+static void add_has_a_limit_for_the_store_and_one_for_the_attempt(void **state)
+{
+    cli_fixture *t = *state;
+    const char *id = work_add(t, "--type x --timeout 20s --attempt-timeout 1h");
+    tide_json_node *object = work_object(t, "$T work show %s --json", id);
+    assert_int_equal(3600000, json_number(object, "timeout_ms"));
+    tide_json_tree_free(object);
+    assert_contains(work_line(t, "$T work add --task t --type x --timeout 20s 2>&1 >/dev/null"),
+                    "--attempt-timeout limits the attempts");
+}
+
 /* ---- looking ---- */
 
 /* Every column of the table, whatever columns there are. */
 static void show_prints_all_columns(void **state)
 {
     cli_fixture *t = *state;
-    work_add(t, "--type x --timeout 1h --unique-key k");
+    work_add(t, "--type x --attempt-timeout 1h --unique-key k");
     const work_held held = work_claim(t, "");
     work_ok(t, "$T work progress %s --token %lld --progress 40", held.id, held.token);
     tide_json_node *object = work_object(t, "$T work show %s --json", held.id);
@@ -500,7 +512,7 @@ static void bad_words_are_refused_and_change_nothing(void **state)
         {2, "", "work add --task t --type x --max-retries many"},
         {2, "", "work add --task t --type x --priority 99999999999"},
         {2, "", "work add --task t --type x --run-after yesterday"},
-        {2, "", "work add --task t --type x --timeout -1s"},
+        {2, "", "work add --task t --type x --attempt-timeout -1s"},
         {2, "longer", "work add --task t --type x --input @big"},
         {2, "missing.json", "work add --task t --type x --input @missing.json"},
         {2, "", "work claim --worker w --limit 0"},
@@ -624,6 +636,7 @@ TEST_FILE()
         WORK_EVERY_ENGINE(a_final_failure_ends_the_item),
         WORK_EVERY_ENGINE(a_lease_that_ran_out_is_lost),
         WORK_EVERY_ENGINE(renew_tells_which_leases_are_lost),
+        WORK_EVERY_ENGINE(add_has_a_limit_for_the_store_and_one_for_the_attempt),
         WORK_EVERY_ENGINE(show_prints_all_columns),
         WORK_EVERY_ENGINE(retry_by_filter_keeps_dependencies),
         WORK_EVERY_ENGINE(ls_lists_the_newest_first_and_filters),
