@@ -19,8 +19,10 @@
 #include "lake/lake.h"
 #include "services/agent/agent.h"
 #include "services/lake/laked.h"
+#include "services/lake/metrics.h"
 #include "services/replica/daemon.h"
 #include "services/work/services.h"
+#include "services/work/work_metrics.h"
 #include "web/web.h"
 
 enum { PATH_SIZE = 4096, PORTS_TRIED = 100 };
@@ -92,8 +94,8 @@ static tide_status choose_inside(up *u, tide_listener_options *listener, tide_er
 /* ---- components ---- */
 
 const tide_step *const tidemark_up_steps[] = {
-    TIDE_LISTENER_STEPS, TIDE_AGENT_STEPS,   TIDE_COLONY_STEPS,
-    TIDE_WORK_STEPS,     TIDE_REPLICA_STEPS, NULL,
+    TIDE_LISTENER_STEPS, TIDE_AGENT_STEPS,        TIDE_COLONY_STEPS,       TIDE_WORK_STEPS,
+    TIDE_REPLICA_STEPS,  &tide_step_work_figures, &tide_step_lake_figures, NULL,
 };
 
 static uint64_t colony_version(void *arg)
@@ -181,6 +183,7 @@ static tide_status open_lake(up *u, tide_error *err)
     const tide_status status = tide_laked_open(&u->laked, u->listener, &options, err);
     if (status != TIDE_E_CONFLICT)
         return status;
+    tide_ticker_skip(tide_listener_ticker(u->listener), &tide_step_lake_figures);
     tide_log_write(u->options->listener.log, TIDE_LOG_WARN, "lake not served",
                    TIDE_F("why", err->text), TIDE_F_END);
     return TIDE_OK;

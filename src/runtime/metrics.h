@@ -90,6 +90,8 @@ enum {
       "epochs that began while this process had the store open")                                   \
     X(STORE_LOST_TAILS, "tidemark_store_lost_tails", COUNTER, "", "store", NONE,                   \
       "times that acknowledged commits were lost with the end of the write-ahead log")             \
+    X(STORE_UP, "tidemark_store_up", GAUGE, "", "store", NONE,                                     \
+      "1, or 0 after a call that found the store away, full, damaged or another one")              \
     X(STORE_FAILURES, "tidemark_store_failures", COUNTER, "", "store,reason", NONE,                \
       "calls of the store that failed because it was away, busy, full, damaged or another one")    \
     X(AUTH_FAILURES, "tidemark_auth_failures", COUNTER, "", "reason", NONE,                        \

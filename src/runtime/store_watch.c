@@ -93,15 +93,23 @@ static void count_lost_tails(tide_store_watch *watch)
                         count);
 }
 
+static void note_health(tide_store_watch *watch, bool is_up)
+{
+    atomic_store(&watch->is_away, !is_up);
+    tide_series_set(
+        tide_metrics_series(watch->metrics, TIDE_METRIC_STORE_UP, tide_store_name(watch->store)),
+        is_up);
+}
+
 static void report_failure(void *arg, tide_status status, const char *text)
 {
     tide_store_watch *watch = arg;
     tide_env *env = tide_store_env(watch->store);
     const char *name = tide_store_name(watch->store);
     const char *reason = tide_status_get(status)->name;
-    /* A commit whose outcome is open, or a busy moment, does not make a daemon unfit. */
-    atomic_store(&watch->is_away,
-                 status < TIDE_OK && status != TIDE_E_OUTCOME_UNKNOWN && status != TIDE_E_BUSY);
+    /* A commit whose outcome is open, or a busy moment, says nothing of the store. */
+    if (status != TIDE_E_OUTCOME_UNKNOWN && status != TIDE_E_BUSY)
+        note_health(watch, status >= TIDE_OK);
     if (status >= TIDE_OK)
         return;
     tide_series_add(tide_metrics_series(watch->metrics, TIDE_METRIC_STORE_FAILURES, name, reason),
@@ -131,6 +139,7 @@ void tide_store_watch_init(tide_store_watch *watch, tide_store *store, tide_log 
     report_opening(watch);
     report_mode(watch);
     count_lost_tails(watch);
+    note_health(watch, true);
     tide_store_on_epoch(store, report_epoch, watch);
     tide_store_on_failure(store, report_failure, watch);
 }

@@ -1,6 +1,6 @@
 /* store_watch.h - a daemon's eye on its store: epoch changes and failures, logged and counted.
  *
- * An epoch change is a warning with both epochs. A failure of the store is a warning too, at most
+ * An epoch change is a warning with both epochs; one that opening the store found has the new one. A failure of the store is a warning too, at most
  * one a second: the next line has how many were left out.
  *
  * Threads: any. The store calls until tide_store_watch_done. */

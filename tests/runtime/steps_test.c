@@ -13,6 +13,7 @@
 #include "services/lake/laked.h"
 #include "services/replica/daemon.h"
 #include "services/work/services.h"
+#include "services/work/work_metrics.h"
 
 #define DAY_US (24 * 3600 * SECOND_US)
 
@@ -31,13 +32,14 @@ static const daemon_row daemons[] = {
      "token_uses agent_leases registry_watch gap_recovery colony_retention lag_history sweep"},
     {"replica", tidemark_replica_steps,
      "token_uses replica_sync replica_collect replica_compare replica_snapshot"},
-    {"lake", tidemark_lake_steps, "token_uses"},
-    {"serve", tidemark_serve_steps, "token_uses sweep clean_keys clean_items clean_checkpoints"},
+    {"lake", tidemark_lake_steps, "token_uses lake_figures"},
+    {"serve", tidemark_serve_steps,
+     "token_uses sweep clean_keys clean_items clean_checkpoints work_figures"},
     {"work run", tidemark_work_run_steps, "sweep"},
     {"up", tidemark_up_steps,
      "token_uses health feed_retention feed_writes collect agent_leases registry_watch "
      "gap_recovery colony_retention lag_history sweep clean_keys clean_items clean_checkpoints "
-     "replica_sync replica_collect replica_compare replica_snapshot"},
+     "replica_sync replica_collect replica_compare replica_snapshot work_figures lake_figures"},
 };
 
 static void each_daemon_has_the_steps_that_it_must_have(void **state)
@@ -106,6 +108,7 @@ static void sim_open(sim *s, store_test *t, const tide_work_maintenance_options 
     assert_ok_err(tide_work_maintenance_new(&s->maintenance, t->store, options, NULL, &t->err),
                   &t->err);
     tide_ticker_skip(s->ticker, &tide_step_token_uses);
+    tide_ticker_skip(s->ticker, &tide_step_work_figures);
     assert_ok_err(tide_work_maintenance_bind(s->maintenance, s->ticker, &t->err), &t->err);
 }
 

@@ -4,7 +4,7 @@
 
 #include "services/lake/service.h"
 
-const tide_step *const tidemark_lake_steps[] = {TIDE_LISTENER_STEPS, NULL};
+const tide_step *const tidemark_lake_steps[] = {TIDE_LISTENER_STEPS, &tide_step_lake_figures, NULL};
 
 /* ---- life ---- */
 
@@ -31,8 +31,8 @@ static tide_status join(tide_laked *laked, tide_listener *listener,
                                             .count = options->desks,
                                             .memory_max = options->memory_max,
                                             .env = laked->env};
-    TIDE_TRY(
-        tide_lake_metrics_new(&laked->metrics, tide_listener_metrics(listener), laked->store, err));
+    TIDE_TRY(tide_lake_metrics_new(&laked->metrics, tide_listener_metrics(listener),
+                                   tide_listener_ticker(listener), laked->store, err));
     TIDE_TRY(tide_long_poll_open(&laked->waiter, laked->store, TIDE_LAKE_TOPIC, err));
     TIDE_TRY(tide_duckdb_pool_open(&laked->desks, &desks, err));
     TIDE_TRY(tide_listener_add(listener, tide_laked_methods, NULL, laked, err));

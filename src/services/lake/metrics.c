@@ -7,6 +7,7 @@
 
 #include "base/cleanup.h"
 #include "net/codec/status_details.h"
+#include "runtime/refresh.h"
 #include "store/statement.h"
 #include "tidemark_lake_sql.h"
 
@@ -50,6 +51,7 @@ struct tide_lake_metrics {
     tide_metrics *metrics;
     tide_store *store;
     tide_env *env;
+    tide_refresh refresh;
     pthread_mutex_t lock;
     int64_t held[HELD_COUNT];
     int64_t looked_us; /* 0: never */
@@ -142,16 +144,21 @@ static tide_status look(tide_tx *tx, void *arg, tide_error *err)
     return TIDE_OK;
 }
 
+static bool is_fresh(tide_lake_metrics *f)
+{
+    (void)pthread_mutex_lock(&f->lock);
+    const bool is_so =
+        f->looked_us != 0 && f->env->mono_us(f->env) - f->looked_us < TIDE_LAKE_FIGURES_US;
+    (void)pthread_mutex_unlock(&f->lock);
+    return is_so;
+}
+
 static void write_figures(void *arg, tide_metrics_writer *writer)
 {
     tide_lake_metrics *f = arg;
+    if (!is_fresh(f))
+        tide_refresh_ask(&f->refresh);
     (void)pthread_mutex_lock(&f->lock);
-    const int64_t now_us = f->env->mono_us(f->env);
-    if (f->looked_us == 0 || now_us - f->looked_us >= TIDE_LAKE_FIGURES_US) {
-        tide_error ignored = {0};
-        /* A store that cannot be asked now has no metrics now: a scraper sees that they are missing. */
-        f->looked_us = tide_store_read(f->store, look, f->held, &ignored) >= TIDE_OK ? now_us : 0;
-    }
     for (int i = 0; f->looked_us != 0 && i < HELD_COUNT; i++) {
         tide_metrics_family(writer, &rows[i]);
         tide_metrics_sample(writer, NULL, f->held[i]);
@@ -159,10 +166,34 @@ static void write_figures(void *arg, tide_metrics_writer *writer)
     (void)pthread_mutex_unlock(&f->lock);
 }
 
+static tide_status run_figures(void *arg, int64_t *next_us, tide_error *err)
+{
+    tide_lake_metrics *f = arg;
+    int64_t held[HELD_COUNT];
+    const uint64_t turn = tide_refresh_begin(&f->refresh);
+    const tide_status status = tide_store_read(f->store, look, held, err);
+    if (status >= TIDE_OK) {
+        *next_us = INT64_MAX;
+        (void)pthread_mutex_lock(&f->lock);
+        memcpy(f->held, held, sizeof held);
+        f->looked_us = f->env->mono_us(f->env);
+        (void)pthread_mutex_unlock(&f->lock);
+    }
+    tide_refresh_end(&f->refresh, turn);
+    return status;
+}
+
+const tide_step tide_step_lake_figures = {
+    .name = "lake_figures",
+    .summary = "read the figures of catalogs and files for /metrics",
+    .run = run_figures,
+    .lane = TIDE_LANE_OWN,
+};
+
 /* ---- life ---- */
 
-tide_status tide_lake_metrics_new(tide_lake_metrics **out, tide_metrics *metrics, tide_store *store,
-                                  tide_error *err)
+tide_status tide_lake_metrics_new(tide_lake_metrics **out, tide_metrics *metrics,
+                                  tide_ticker *ticker, tide_store *store, tide_error *err)
 {
     tide_lake_metrics *f = calloc(1, sizeof *f);
     if (!f)
@@ -171,6 +202,13 @@ tide_status tide_lake_metrics_new(tide_lake_metrics **out, tide_metrics *metrics
     f->store = store;
     f->env = tide_store_env(store);
     (void)pthread_mutex_init(&f->lock, NULL);
+    tide_refresh_init(&f->refresh, ticker, tide_step_lake_figures.name);
+    const tide_status status =
+        tide_ticker_bind(ticker, &tide_step_lake_figures, &(tide_step_binding){.arg = f}, err);
+    if (status < TIDE_OK) {
+        tide_lake_metrics_free(f);
+        return status;
+    }
     tide_metrics_add_source(metrics, write_figures, f);
     *out = f;
     return TIDE_OK;
@@ -180,6 +218,7 @@ void tide_lake_metrics_free(tide_lake_metrics *metrics)
 {
     if (!metrics)
         return;
+    tide_refresh_done(&metrics->refresh);
     (void)pthread_mutex_destroy(&metrics->lock);
     free(metrics);
 }

@@ -11,9 +11,11 @@
 struct tide_services {
     tide_rpc_context context;
     tide_work_maintenance *maintenance;
+    tide_work_metrics *metrics;
 };
 
-const tide_step *const tidemark_serve_steps[] = {TIDE_LISTENER_STEPS, TIDE_WORK_STEPS, NULL};
+const tide_step *const tidemark_serve_steps[] = {TIDE_LISTENER_STEPS, TIDE_WORK_STEPS,
+                                                 &tide_step_work_figures, NULL};
 
 static void leave(void *arg)
 {
@@ -30,7 +32,8 @@ static tide_status join(tide_services *s, tide_listener *listener, tide_error *e
     const tide_listener_component component = {.leave = leave, .arg = s};
     char topic[64];
     tide_work_topic(topic, NULL);
-    tide_metrics_add_source(tide_listener_metrics(listener), tide_work_metrics, s->context.store);
+    TIDE_TRY(tide_work_metrics_new(&s->metrics, s->context.store, tide_listener_metrics(listener),
+                                   tide_listener_ticker(listener), err));
     TIDE_TRY(tide_long_poll_open(&s->context.work, s->context.store, topic, err));
     TIDE_TRY(tide_long_poll_open(&s->context.journal, s->context.store, TIDE_JOURNAL_TOPIC, err));
     for (size_t i = 0; i < sizeof tables / sizeof tables[0]; i++)
@@ -65,5 +68,6 @@ void tide_services_close(tide_services *s)
     tide_long_poll_close(s->context.work);
     tide_long_poll_close(s->context.journal);
     tide_work_maintenance_free(s->maintenance);
+    tide_work_metrics_free(s->metrics);
     free(s);
 }

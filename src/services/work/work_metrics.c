@@ -5,6 +5,9 @@
 
 #include <tidemark/work.h>
 
+#include "base/cleanup.h"
+#include "runtime/refresh.h"
+
 enum { NAME = 129, TASKS = 10 };
 
 typedef struct item_row {
@@ -132,16 +135,87 @@ static void write_leases(const figures *f, tide_metrics_writer *writer)
                             f->tasks[i].checkpoints);
 }
 
-void tide_work_metrics(void *store, tide_metrics_writer *writer)
+/* ---- life ---- */
+
+struct tide_work_metrics {
+    tide_store *store;
+    tide_refresh refresh;
+    pthread_mutex_t lock;
+    figures *figures; /* NULL: never read */
+};
+
+static void write_figures(void *arg, tide_metrics_writer *writer)
+{
+    tide_work_metrics *m = arg;
+    tide_refresh_ask(&m->refresh);
+    (void)pthread_mutex_lock(&m->lock);
+    if (m->figures) {
+        write_items(m->figures, writer);
+        write_leases(m->figures, writer);
+    }
+    (void)pthread_mutex_unlock(&m->lock);
+}
+
+static tide_status read_figures(tide_work_metrics *m, tide_error *err)
 {
     static const tide_work_stats_fns fns = {TIDE_WORK_STATS_FNS_INIT, .item = keep_item,
                                             .lease = keep_leases, .task = keep_task};
-    tide_error ignored = {0};
-    figures *f = calloc(1, sizeof *f);
-    /* A store that cannot be asked now has no figures now: a scraper sees that they are missing. */
-    if (f && tide_work_stats(store, &fns, f, &ignored) >= TIDE_OK) {
-        write_items(f, writer);
-        write_leases(f, writer);
+    TIDE_CLEANUP(tide_freep) figures *fresh = calloc(1, sizeof *fresh);
+    if (!fresh)
+        return tide_no_memory(err);
+    TIDE_TRY(tide_work_stats(m->store, &fns, fresh, err));
+    (void)pthread_mutex_lock(&m->lock);
+    figures *old = m->figures;
+    m->figures = TIDE_TAKE(fresh);
+    (void)pthread_mutex_unlock(&m->lock);
+    free(old);
+    return TIDE_OK;
+}
+
+static tide_status run_figures(void *arg, int64_t *next_us, tide_error *err)
+{
+    tide_work_metrics *m = arg;
+    const uint64_t turn = tide_refresh_begin(&m->refresh);
+    const tide_status status = read_figures(m, err);
+    if (status >= TIDE_OK)
+        *next_us = INT64_MAX;
+    tide_refresh_end(&m->refresh, turn);
+    return status;
+}
+
+const tide_step tide_step_work_figures = {
+    .name = "work_figures",
+    .summary = "read the figures of work items and tasks for /metrics",
+    .run = run_figures,
+    .lane = TIDE_LANE_OWN,
+};
+
+tide_status tide_work_metrics_new(tide_work_metrics **out, tide_store *store, tide_metrics *metrics,
+                                  tide_ticker *ticker, tide_error *err)
+{
+    tide_work_metrics *m = calloc(1, sizeof *m);
+    if (!m)
+        return tide_no_memory(err);
+    m->store = store;
+    (void)pthread_mutex_init(&m->lock, NULL);
+    tide_refresh_init(&m->refresh, ticker, tide_step_work_figures.name);
+    const tide_status status =
+        tide_ticker_bind(ticker, &tide_step_work_figures, &(tide_step_binding){.arg = m}, err);
+    if (status < TIDE_OK) {
+        tide_work_metrics_free(m);
+        return status;
     }
-    free(f);
+    tide_metrics_add_source(metrics, write_figures, m);
+    *out = m;
+    return TIDE_OK;
+}
+
+void tide_work_metrics_free(tide_work_metrics *metrics)
+{
+    if (!metrics)
+        return;
+    tide_refresh_done(&metrics->refresh);
+    (void)pthread_mutex_destroy(&metrics->lock);
+    free(metrics->figures);
+    free(metrics);
 }

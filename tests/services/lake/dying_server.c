@@ -26,6 +26,7 @@ static tide_status serve(const char *url, const char *dir, tide_error *err)
     tide_log_init(&log, stderr, tide_env_system(), TIDE_LOG_LOGFMT, TIDE_LOG_WARN);
     tide_listener_options options = {.log = &log,
                                      .env = tide_env_system(),
+                                     .steps = tidemark_lake_steps,
                                      .version = "test",
                                      .ports = {{.name = "listen", .address = "127.0.0.1:0"}},
                                      .port_count = 1};
