@@ -193,6 +193,10 @@ struct tide_store {
 extern const tide_engine_ops tide_sqlite_ops;
 extern const tide_engine_ops tide_pg_ops;
 
+/* store.c: tell the store's observer of a failure of the store, and of the first success behind one. Called
+ * for every call; by an engine for a failure that its caller does not see. */
+void tide_store_report_call(tide_store *store, tide_status status, const tide_error *err);
+
 /* tx.c: the engine-independent half of a transaction. */
 void tide_tx_init(tide_tx *tx, tide_store *store, void *connection, tide_query_pool *pool,
                   bool is_write);

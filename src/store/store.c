@@ -131,7 +131,7 @@ static bool is_of_store(tide_store *store, tide_status status)
 }
 
 /* Each failure, and the first success behind one. */
-static void report_call(tide_store *store, tide_status status, const tide_error *err)
+void tide_store_report_call(tide_store *store, tide_status status, const tide_error *err)
 {
     const bool is_failure = is_of_store(store, status);
     if (!is_failure && (status < TIDE_OK || !atomic_load(&store->is_failing)))
@@ -159,7 +159,7 @@ static void end_call(tide_store *store)
 
 static tide_status leave(tide_store *store, tide_status status, const tide_error *err)
 {
-    report_call(store, status, err);
+    tide_store_report_call(store, status, err);
     end_call(store);
     return status;
 }

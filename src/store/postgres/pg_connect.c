@@ -15,6 +15,9 @@ enum {
     REFUSAL_US = 2000000, /* how long the reason of a refusal is asked for */
     SQLSTATE_LEN = 5,
     OPTION_MAX = 10,
+    HOST_SIZE = 256,
+    PORT_SIZE = 8,
+    ANY_HOST = -1, /* libpq's choice */
 };
 
 /* What a server sends beside its answers. */
@@ -34,6 +37,13 @@ static void receive_notice(void *arg, const PGresult *result)
 
 /* ---- connecting ---- */
 
+/* One host of a URL's list. */
+typedef struct host_choice {
+    char host[HOST_SIZE];
+    char hostaddr[HOST_SIZE];
+    char port[PORT_SIZE];
+} host_choice;
+
 typedef struct connect_options {
     const char *keys[OPTION_MAX];
     const char *values[OPTION_MAX];
@@ -41,8 +51,25 @@ typedef struct connect_options {
     char user_ms[16];
 } connect_options;
 
-/* What the URL says comes later and wins; but for the encoding, which is ours. */
-static void fill_options(connect_options *out, const char *url, int64_t until_us)
+/* The index-th of a list parted by commas, or the only one. NULL: there is none. */
+static const char *pick(char *out, size_t size, const char *list, int index)
+{
+    if (!list)
+        return NULL;
+    const char *at = list;
+    if (strchr(list, ','))
+        for (; index > 0 && *at; index--) {
+            at += strcspn(at, ",");
+            at += *at == ',';
+        }
+    (void)snprintf(out, size, "%.*s", (int)strcspn(at, ","), at);
+    return out;
+}
+
+/* What the URL says comes later and wins; but for the encoding, which is ours, and for the choice of a
+ * host. choice NULL: libpq's. */
+static void fill_options(connect_options *out, const char *url, const tide_pg_hosts *hosts,
+                         host_choice *choice, int index, int64_t until_us)
 {
     const int64_t left_us = until_us - tide_cond_until(0);
     int64_t left_s = left_us / 1000000;
@@ -59,11 +86,17 @@ static void fill_options(connect_options *out, const char *url, int64_t until_us
         {"dbname", url},
         {"fallback_application_name", "tidemark"},
         {"client_encoding", "UTF8"},
+        {"host", choice ? pick(choice->host, sizeof choice->host, hosts->host, index) : NULL},
+        {"hostaddr",
+         choice ? pick(choice->hostaddr, sizeof choice->hostaddr, hosts->hostaddr, index) : NULL},
+        {"port", choice ? pick(choice->port, sizeof choice->port, hosts->port, index) : NULL},
     };
-    const size_t count = sizeof pairs / sizeof pairs[0];
-    for (size_t i = 0; i < count; i++) {
-        out->keys[i] = pairs[i][0];
-        out->values[i] = pairs[i][1];
+    size_t count = 0;
+    for (size_t i = 0; i < sizeof pairs / sizeof pairs[0]; i++) {
+        if (!pairs[i][1])
+            continue;
+        out->keys[count] = pairs[i][0];
+        out->values[count++] = pairs[i][1];
     }
     out->keys[count] = NULL;
     out->values[count] = NULL;
@@ -133,11 +166,13 @@ static tide_status fail_connect(tide_error *err, const tide_pg_connection *conne
                      sqlstate ? ")" : "");
 }
 
-static tide_status connect_server(tide_pg_connection *connection, const char *url, int64_t until_us,
-                                  tide_error *err)
+static tide_status connect_server(tide_pg_connection *connection, const char *url, int host,
+                                  int64_t until_us, tide_error *err)
 {
     connect_options options;
-    fill_options(&options, url, until_us);
+    host_choice choice;
+    fill_options(&options, url, &tide_pg_engine_of(connection->store)->hosts,
+                 host == ANY_HOST ? NULL : &choice, host, until_us);
     connection->pg = tide_pq.connectdbParams(options.keys, options.values, 1);
     if (!connection->pg)
         return tide_no_memory(err);
@@ -275,15 +310,15 @@ static tide_status identify(tide_pg_connection *connection, tide_error *err)
     return TIDE_OK;
 }
 
-tide_status tide_pg_connection_open(tide_pg_connection **out, tide_store *store, const char *url,
-                                    int64_t until_us, tide_error *err)
+static tide_status open_host(tide_pg_connection **out, tide_store *store, const char *url, int host,
+                             int64_t until_us, tide_error *err)
 {
     tide_pg_connection *connection = calloc(1, sizeof *connection);
     if (!connection)
         return tide_no_memory(err);
     connection->store = store;
     connection->answer_by_us = until_us;
-    tide_status status = connect_server(connection, url, until_us, err);
+    tide_status status = connect_server(connection, url, host, until_us, err);
     if (status >= TIDE_OK) {
         (void)tide_pq.setNoticeReceiver(connection->pg, receive_notice, connection);
         status = identify(connection, err);
@@ -294,6 +329,33 @@ tide_status tide_pg_connection_open(tide_pg_connection **out, tide_store *store,
     }
     connection->answer_by_us = 0;
     *out = connection;
+    return TIDE_OK;
+}
+
+tide_status tide_pg_connection_open(tide_pg_connection **out, tide_store *store, const char *url,
+                                    int64_t until_us, tide_error *err)
+{
+    return open_host(out, store, url, ANY_HOST, until_us, err);
+}
+
+/* libpq takes the first host that lets us in, and a pooler lets us in wherever it leads. */
+tide_status tide_pg_connection_open_primary(tide_pg_connection **out, tide_store *store,
+                                            const char *url, int64_t until_us, tide_error *err)
+{
+    TIDE_TRY(open_host(out, store, url, ANY_HOST, until_us, err));
+    const int count = tide_pg_has_choice(store) ? tide_pg_engine_of(store)->hosts.count : 0;
+    for (int i = 0; i < count && (*out)->is_on_standby; i++) {
+        tide_pg_connection *other = NULL;
+        tide_error ignored;
+        if (open_host(&other, store, url, i, until_us, &ignored) < TIDE_OK)
+            continue;
+        if (other->is_on_standby) {
+            tide_pg_connection_close(other);
+        } else {
+            tide_pg_connection_close(*out);
+            *out = other;
+        }
+    }
     return TIDE_OK;
 }
 

@@ -117,6 +117,11 @@ typedef struct tide_pg_connection {
 TIDE_MUST_CHECK tide_status tide_pg_connection_open(tide_pg_connection **out, tide_store *store,
                                                     const char *url, int64_t until_us,
                                                     tide_error *err);
+/* The same, to a primary: where libpq's choice is a standby, the other hosts of the store's URL are tried. If
+ * none is a primary, the standby is what there is. */
+TIDE_MUST_CHECK tide_status tide_pg_connection_open_primary(tide_pg_connection **out,
+                                                            tide_store *store, const char *url,
+                                                            int64_t until_us, tide_error *err);
 void tide_pg_connection_close(tide_pg_connection *connection);
 
 /* Ask who the server is; sets connection->server, has_wal and can_flush, too. */

@@ -17,8 +17,18 @@
 #include "store/postgres/pg_flush.h"
 #include "store/postgres/pg_listen.h"
 
+/* The hosts of a URL, each list parted by commas as libpq has it; NULL: none given. */
+typedef struct tide_pg_hosts {
+    char *host;
+    char *hostaddr;
+    char *port;
+    int count;
+    bool is_chosen_by_url; /* target_session_attrs says which of them to use */
+} tide_pg_hosts;
+
 typedef struct tide_pg_engine {
     char *url;
+    tide_pg_hosts hosts;
     pthread_mutex_t lock;
     pthread_cond_t has_idle;
     tide_pg_connection *idle;
@@ -41,10 +51,17 @@ static inline tide_pg_engine *tide_pg_engine_of(const tide_store *store)
 /* When a call that begins now has to end (tide_cond_until). */
 int64_t tide_pg_call_until(const tide_store *store);
 
-/* An idle connection or a new one. TIDE_E_BUSY: all are in use. TIDE_E_UNAVAILABLE, TIDE_E_TIMEOUT: there
+/* An idle connection or a new one; for a write to a primary, if one of the hosts is. TIDE_E_BUSY: all are in use. TIDE_E_UNAVAILABLE, TIDE_E_TIMEOUT: there
  * is no server until then. A server that refuses us is not tried again. */
 TIDE_MUST_CHECK tide_status tide_pg_acquire(tide_pg_connection **out, tide_store *store,
-                                            int64_t until_us, tide_error *err);
+                                            bool is_write, int64_t until_us, tide_error *err);
+
+/* The URL has several hosts, and a write that met a standby may find the primary among the others. */
+static inline bool tide_pg_has_choice(const tide_store *store)
+{
+    const tide_pg_hosts *hosts = &tide_pg_engine_of(store)->hosts;
+    return hosts->count > 1 && !hosts->is_chosen_by_url;
+}
 void tide_pg_release(tide_pg_connection *connection);
 
 /* The same for the first connection of a store: one that is starting up is waited for, one that is

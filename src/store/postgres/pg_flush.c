@@ -30,8 +30,8 @@ static tide_status connect_witness(tide_pg_flusher *flusher, int64_t until_us, b
         return TIDE_OK;
     tide_pg_connection_close(flusher->connection);
     flusher->connection = NULL;
-    return tide_pg_connection_open(&flusher->connection, flusher->store, flusher->url, until_us,
-                                   err);
+    return tide_pg_connection_open_primary(&flusher->connection, flusher->store, flusher->url,
+                                           until_us, err);
 }
 
 /* A WARNING (a wait for a standby that was cancelled) means that the commit may not be durable. */

@@ -71,12 +71,14 @@ static void note_server(tide_pg_engine *engine, const tide_pg_connection *connec
     (void)pthread_mutex_unlock(&engine->lock);
 }
 
-static tide_status connect_once(tide_pg_connection **out, tide_store *store, int64_t until_us,
-                                tide_error *err)
+static tide_status connect_once(tide_pg_connection **out, tide_store *store, bool is_write,
+                                int64_t until_us, tide_error *err)
 {
     tide_pg_engine *engine = store->engine;
     tide_pg_connection *connection = NULL;
-    TIDE_TRY(tide_pg_connection_open(&connection, store, engine->url, until_us, err));
+    TIDE_TRY(is_write
+                 ? tide_pg_connection_open_primary(&connection, store, engine->url, until_us, err)
+                 : tide_pg_connection_open(&connection, store, engine->url, until_us, err));
     assert(connection);
     note_server(engine, connection);
     connection->answer_by_us = until_us;
@@ -90,13 +92,13 @@ static tide_status connect_once(tide_pg_connection **out, tide_store *store, int
 }
 
 /* A server that restarts is waited for; one that refuses us is not. */
-static tide_status connect_patiently(tide_pg_connection **out, tide_store *store, int64_t until_us,
-                                     tide_error *err)
+static tide_status connect_patiently(tide_pg_connection **out, tide_store *store, bool is_write,
+                                     int64_t until_us, tide_error *err)
 {
     tide_env *env = store->env;
     const int64_t patient_until_us = env->mono_us(env) + store->options.wait_us;
     for (int attempt = 0;; attempt++) {
-        const tide_status status = connect_once(out, store, until_us, err);
+        const tide_status status = connect_once(out, store, is_write, until_us, err);
         if (status != TIDE_E_UNAVAILABLE || env->mono_us(env) >= patient_until_us ||
             tide_cond_until(0) >= until_us)
             return status;
@@ -138,8 +140,8 @@ static tide_status reserve(tide_pg_connection **out, tide_store *store, int64_t 
     return TIDE_OK;
 }
 
-tide_status tide_pg_acquire(tide_pg_connection **out, tide_store *store, int64_t until_us,
-                            tide_error *err)
+tide_status tide_pg_acquire(tide_pg_connection **out, tide_store *store, bool is_write,
+                            int64_t until_us, tide_error *err)
 {
     tide_pg_engine *engine = store->engine;
     const int64_t patient_until_us = tide_cond_until(store->options.wait_us);
@@ -149,14 +151,16 @@ tide_status tide_pg_acquire(tide_pg_connection **out, tide_store *store, int64_t
         TIDE_TRY(reserve(&connection, store, reserve_until_us, err));
         if (!connection)
             break;
-        if (tide_pg_connection_is_alive(connection)) {
+        const bool is_of_use =
+            !is_write || !connection->is_on_standby || !tide_pg_has_choice(store);
+        if (is_of_use && tide_pg_connection_is_alive(connection)) {
             connection->answer_by_us = until_us;
             *out = connection;
             return TIDE_OK;
         }
         forget_connection(engine, connection);
     }
-    const tide_status status = connect_patiently(out, store, until_us, err);
+    const tide_status status = connect_patiently(out, store, is_write, until_us, err);
     if (status < TIDE_OK)
         forget_connection(engine, NULL);
     return status;
@@ -185,7 +189,7 @@ tide_status tide_pg_connect_first(tide_store *store, int64_t until_us, tide_erro
     tide_pg_engine *engine = store->engine;
     tide_pg_connection *first = NULL;
     tide_error refusal;
-    const tide_status tried = connect_once(&first, store, until_us, &refusal);
+    const tide_status tried = connect_once(&first, store, false, until_us, &refusal);
     if (tried >= TIDE_OK) {
         assert(first);
         engine->connection_count++;
@@ -197,7 +201,7 @@ tide_status tide_pg_connect_first(tide_store *store, int64_t until_us, tide_erro
             *err = refusal;
         return tried;
     }
-    TIDE_TRY(tide_pg_acquire(&first, store, until_us, err));
+    TIDE_TRY(tide_pg_acquire(&first, store, false, until_us, err));
     assert(first);
     tide_pg_release(first);
     return TIDE_OK;

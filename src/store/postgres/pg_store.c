@@ -63,6 +63,13 @@ static tide_status write_once(tide_pg_connection *connection, tide_tx_fn *fn, vo
     return tide_pg_resolve_lost(connection, err);
 }
 
+/* The server was demoted under its connections: the next connection may find the new primary. */
+static bool was_demoted(const tide_pg_connection *connection, tide_status status)
+{
+    return status == TIDE_E_UNAVAILABLE && connection->is_on_standby &&
+           tide_pg_has_choice(connection->store);
+}
+
 static bool is_to_be_repeated(tide_store *store, int attempt, int64_t until_us)
 {
     tide_env *env = store->env;
@@ -78,9 +85,11 @@ static tide_status pg_write(tide_store *store, tide_tx_fn *fn, void *arg, tide_e
     bool is_alone = false;
     for (int attempt = 0;; attempt++) {
         tide_pg_connection *connection = NULL;
-        TIDE_TRY(tide_pg_acquire(&connection, store, until_us, err));
+        TIDE_TRY(tide_pg_acquire(&connection, store, true, until_us, err));
         assert(connection);
-        const tide_status status = write_once(connection, fn, arg, &is_alone, err);
+        tide_status status = write_once(connection, fn, arg, &is_alone, err);
+        if (attempt == 0 && was_demoted(connection, status))
+            status = TIDE_E_SERIALIZATION;
         tide_pg_release(connection);
         if (status != TIDE_E_SERIALIZATION || !is_to_be_repeated(store, attempt, until_us))
             return status;
@@ -106,7 +115,7 @@ static tide_status find_out(tide_store *store, tide_tx_fn *fn, void *arg, int64_
     bool is_alone = true;
     for (int attempt = 0; is_to_be_repeated(store, attempt, until_us); attempt++) {
         tide_pg_connection *connection = NULL;
-        tide_status status = tide_pg_acquire(&connection, store, until_us, &found);
+        tide_status status = tide_pg_acquire(&connection, store, true, until_us, &found);
         bool is_same_epoch = true;
         if (status >= TIDE_OK) {
             status = write_once(connection, fn, arg, &is_alone, &found);
@@ -129,14 +138,18 @@ static tide_status pg_write_by_id(tide_store *store, tide_tx_fn *fn, void *arg, 
     bool is_alone = false;
     for (int attempt = 0;; attempt++) {
         tide_pg_connection *connection = NULL;
-        TIDE_TRY(tide_pg_acquire(&connection, store, until_us, err));
+        TIDE_TRY(tide_pg_acquire(&connection, store, true, until_us, err));
         assert(connection);
-        const tide_status status = write_once(connection, fn, arg, &is_alone, err);
+        tide_status status = write_once(connection, fn, arg, &is_alone, err);
+        if (attempt == 0 && was_demoted(connection, status))
+            status = TIDE_E_SERIALIZATION;
         char epoch_id[TIDE_SESSION_ID_SIZE];
         memcpy(epoch_id, connection->belief.epoch_id, sizeof epoch_id);
         tide_pg_release(connection);
-        if (status == TIDE_E_OUTCOME_UNKNOWN)
+        if (status == TIDE_E_OUTCOME_UNKNOWN) {
+            tide_store_report_call(store, status, err); /* also if it is found out */
             return find_out(store, fn, arg, until_us, epoch_id, err);
+        }
         if (status != TIDE_E_SERIALIZATION || !is_to_be_repeated(store, attempt, until_us))
             return status;
     }
@@ -163,7 +176,7 @@ static tide_status pg_read(tide_store *store, tide_tx_fn *fn, void *arg, bool is
     const int64_t until_us = tide_pg_call_until(store);
     for (int attempt = 0;; attempt++) {
         tide_pg_connection *connection = NULL;
-        TIDE_TRY(tide_pg_acquire(&connection, store, until_us, err));
+        TIDE_TRY(tide_pg_acquire(&connection, store, false, until_us, err));
         assert(connection);
         const tide_status status = read_once(connection, fn, arg, is_local, err);
         /* Reading changes nothing: a lost connection is no reason to fail. */
@@ -228,6 +241,33 @@ static tide_status check_ports(const PQconninfoOption *options, tide_error *err)
     return TIDE_OK;
 }
 
+static int count_commas(const char *list)
+{
+    int count = 0;
+    for (; list && *list; list++)
+        count += *list == ',';
+    return count;
+}
+
+/* Without memory for a list there is no choice but libpq's. */
+static void read_hosts(tide_pg_hosts *hosts, const PQconninfoOption *options)
+{
+    for (; options->keyword; options++) {
+        const char *value = options->val;
+        if (!value || !value[0])
+            continue;
+        if (strcmp(options->keyword, "host") == 0)
+            hosts->host = strdup(value);
+        else if (strcmp(options->keyword, "hostaddr") == 0)
+            hosts->hostaddr = strdup(value);
+        else if (strcmp(options->keyword, "port") == 0)
+            hosts->port = strdup(value);
+        else if (strcmp(options->keyword, "target_session_attrs") == 0)
+            hosts->is_chosen_by_url = strcmp(value, "any") != 0;
+    }
+    hosts->count = 1 + count_commas(hosts->host ? hosts->host : hosts->hostaddr);
+}
+
 static tide_status pg_open(tide_store *store, const char *target, tide_error *err)
 {
     TIDE_TRY(tide_pq_load(err));
@@ -243,9 +283,11 @@ static tide_status pg_open(tide_store *store, const char *target, tide_error *er
         return status;
     }
     const tide_status checked = check_ports(parsed, err);
+    tide_pg_engine *engine = checked >= TIDE_OK ? calloc(1, sizeof *engine) : NULL;
+    if (engine)
+        read_hosts(&engine->hosts, parsed);
     tide_pq.conninfoFree(parsed);
     TIDE_TRY(checked);
-    tide_pg_engine *engine = calloc(1, sizeof *engine);
     if (!engine)
         return tide_no_memory(err);
     (void)pthread_mutex_init(&engine->lock, NULL);
@@ -273,6 +315,9 @@ static void pg_close(tide_store *store)
     tide_combiner_free(engine->groups);
     (void)pthread_cond_destroy(&engine->has_idle);
     (void)pthread_mutex_destroy(&engine->lock);
+    free(engine->hosts.host);
+    free(engine->hosts.hostaddr);
+    free(engine->hosts.port);
     free(engine->url);
     free(engine);
 }

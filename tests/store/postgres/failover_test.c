@@ -8,6 +8,7 @@
 
 #include "base/cleanup.h"
 #include "store/engine.h"
+#include "support/postgres/pg_bouncer.h"
 
 typedef struct pair {
     pg_cluster primary;
@@ -126,8 +127,10 @@ static void a_standby_promoted_under_an_open_connection_begins_an_epoch(void **s
     tide_sequence shown;
     assert_ok_err(tide_sequence_show(reader, "orders", &shown, &p.err), &p.err);
     assert_int_equal(3, shown.last);
-    assert_status(TIDE_E_UNAVAILABLE, take(reader, &number));
+    tide_store *lone = open_cluster(&p.standby);
+    assert_status(TIDE_E_UNAVAILABLE, take(lone, &number));
     assert_contains(p.err.text, "read-only standby");
+    tide_store_close(lone);
 
     assert_ok_err(pg_cluster_crash(&p.primary, &p.err), &p.err);
     assert_ok_err(pg_cluster_promote(&p.standby, &p.err), &p.err);
@@ -136,6 +139,54 @@ static void a_standby_promoted_under_an_open_connection_begins_an_epoch(void **s
     assert_int_equal(1, tide_store_epoch_changes(reader));
     tide_store_close(reader);
     tide_store_close(writer);
+}
+
+/* libpq takes the first host of a list, and a write looks for the primary among the others. */
+static void a_write_finds_the_primary_in_a_list_of_hosts(void **state)
+{
+    (void)state;
+    char url[PG_CLUSTER_URL_MAX];
+    tide_store *writer = open_cluster(&p.primary);
+    must_take(writer);
+    wait_replayed();
+    write_pair_url(url); /* the standby first */
+    tide_store *store = NULL;
+    assert_ok_err(open_at(&store, url, false), &p.err);
+    assert_int_equal(2, must_take(store));
+    assert_int_equal(3, must_take(store));
+    tide_store_close(store);
+    tide_store_close(writer);
+}
+
+/* The poolers of both servers keep their clients' connections across a switchover. */
+static void a_write_leaves_the_pooler_of_a_demoted_server(void **state)
+{
+    (void)state;
+    char url[PG_CLUSTER_URL_MAX];
+    char directory[TEMPDIR_PATH_MAX];
+    char sql[TEMPDIR_PATH_MAX + 64];
+    pg_bouncer old = {0};
+    pg_bouncer new = {0};
+    assert_ok_err(pg_bouncer_start(&old, &p.primary, "", &p.err), &p.err);
+    assert_ok_err(pg_bouncer_start(&new, &p.standby, "", &p.err), &p.err);
+    (void)snprintf(url, sizeof url, "postgres://postgres@/postgres?host=%s,%s&port=%d,%d",
+                   old.dir.path, new.dir.path, old.port, new.port);
+    tide_store *store = NULL;
+    assert_ok_err(open_at(&store, url, false), &p.err);
+    must_take(store);
+    wait_replayed();
+    assert_ok(
+        pg_cluster_query(&p.primary, "SHOW data_directory", directory, sizeof directory, &p.err));
+    (void)snprintf(sql, sizeof sql, "COPY (SELECT '') TO '%s/standby.signal'", directory);
+    assert_ok_err(pg_cluster_query(&p.primary, sql, NULL, 0, &p.err), &p.err);
+    assert_ok_err(pg_cluster_shutdown(&p.primary, &p.err), &p.err);
+    assert_ok_err(pg_cluster_promote(&p.standby, &p.err), &p.err);
+    assert_ok_err(pg_cluster_restart(&p.primary, &p.err), &p.err);
+    assert_int_equal(2, must_take(store));
+    assert_int_equal(2, epoch_of(store));
+    tide_store_close(store);
+    pg_bouncer_stop(&new);
+    pg_bouncer_stop(&old);
 }
 
 /* A process that knows epoch 2 does not go back to a server that has only epoch 1. */
@@ -474,6 +525,8 @@ TEST_FILE()
 {
     const struct CMUnitTest tests[] = {
         PAIR_CASE(a_standby_promoted_under_an_open_connection_begins_an_epoch),
+        PAIR_CASE(a_write_finds_the_primary_in_a_list_of_hosts),
+        PAIR_CASE(a_write_leaves_the_pooler_of_a_demoted_server),
         PAIR_CASE(a_primary_that_returns_is_refused),
         PAIR_CASE(a_server_restored_from_a_copy_begins_an_epoch),
         PAIR_CASE(an_epoch_begun_elsewhere_is_known_in_the_next_transaction),
