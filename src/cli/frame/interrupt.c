@@ -8,18 +8,18 @@
 
 #include <tidemark/status.h>
 
+#include "store/postgres/pg_interrupt.h"
+
+enum { CANCEL_S = 2 };
+
 static char partial_path[PATH_MAX];
 static char journal_path[PATH_MAX + sizeof "-journal"]; /* SQLite writes one beside a copy */
 static volatile sig_atomic_t has_partial;
+static volatile sig_atomic_t interrupted_by;
 
-/* Only calls that POSIX allows in a handler. */
-static void stop_now(int number)
+static void end_now(int number)
 {
     static const char words[] = "tidemark: interrupted\n";
-    if (has_partial) {
-        (void)unlink(partial_path);
-        (void)unlink(journal_path);
-    }
     if (number == SIGINT) {
         const ssize_t written = write(STDERR_FILENO, words, sizeof words - 1);
         (void)written; /* stderr is closed */
@@ -27,6 +27,31 @@ static void stop_now(int number)
     }
     (void)signal(number, SIG_DFL);
     (void)raise(number);
+    sigset_t own;
+    (void)sigemptyset(&own);
+    (void)sigaddset(&own, number);
+    (void)sigprocmask(SIG_UNBLOCK, &own, NULL); /* it is blocked in its handler, and comes now */
+}
+
+/* The server has not taken the cancel request: it is told no more. */
+static void stop_waiting(int number)
+{
+    (void)number;
+    end_now(interrupted_by);
+}
+
+/* Only calls that POSIX allows in a handler, and PQcancel, which may be called there. */
+static void stop_now(int number)
+{
+    interrupted_by = number;
+    if (has_partial) {
+        (void)unlink(partial_path);
+        (void)unlink(journal_path);
+    }
+    (void)signal(SIGALRM, stop_waiting);
+    (void)alarm(CANCEL_S);
+    tide_pg_interrupt_all();
+    end_now(number);
 }
 
 void tide_cli_interrupt_install(void)

@@ -1,8 +1,8 @@
 /* interrupt.h - Ctrl-C at any moment: exit code 130, and no half-made file.
  *
  * A verb is one transaction, which a dead process rolls back, so the handler may simply end the
- * program. The one thing it must not leave behind is a file under way, named here for as long as it
- * is one.
+ * program. It must not leave behind a file under way, named here for as long as it is one, nor a
+ * session of a PostgreSQL server that waits for a standby (store/postgres/pg_interrupt.h).
  *
  * SIGTERM and SIGHUP clear up in the same way and then end the program as they always do.
  *

@@ -318,9 +318,11 @@ static tide_status open_host(tide_pg_connection **out, tide_store *store, const 
         return tide_no_memory(err);
     connection->store = store;
     connection->answer_by_us = until_us;
+    connection->interrupt_slot = -1;
     tide_status status = connect_server(connection, url, host, until_us, err);
     if (status >= TIDE_OK) {
         (void)tide_pq.setNoticeReceiver(connection->pg, receive_notice, connection);
+        tide_pg_interrupt_add(connection);
         status = identify(connection, err);
     }
     if (status < TIDE_OK) {
@@ -363,6 +365,7 @@ void tide_pg_connection_close(tide_pg_connection *connection)
 {
     if (!connection)
         return;
+    tide_pg_interrupt_remove(connection);
     tide_statement_map_done(&connection->statements, free);
     tide_query_pool_done(&connection->pool);
     tide_pq.finish(connection->pg);

@@ -107,6 +107,7 @@ typedef struct tide_pg_connection {
     bool has_timed_out;    /* lost because answer_by_us passed */
     bool has_warned;       /* the server sent a WARNING */
     bool has_standby_wait; /* ... that a wait for a synchronous standby was given up */
+    int interrupt_slot;    /* pg_interrupt.c; below 0: none */
     int64_t answer_by_us;  /* real time by which the server must answer; 0: no limit */
     struct tide_pg_connection *next;
 } tide_pg_connection;
@@ -166,6 +167,10 @@ TIDE_MUST_CHECK tide_status tide_pg_sync(tide_pg_connection *connection, tide_er
 
 /* PQgetResult, but not beyond answer_by_us: then what runs is cancelled and the connection lost. */
 PGresult *tide_pg_next_result(tide_pg_connection *connection);
+
+/* pg_interrupt.c: a signal handler can cancel what runs on this connection. */
+void tide_pg_interrupt_add(tide_pg_connection *connection);
+void tide_pg_interrupt_remove(tide_pg_connection *connection);
 
 /* The catalogue's entry of a command; NULL: it has none, and no parameters. */
 const tide_sql_text *tide_pg_command_text(tide_pg_command command);

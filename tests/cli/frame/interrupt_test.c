@@ -9,6 +9,7 @@
 #include <unistd.h>
 
 #include "cli/cli_run.h"
+#include "support/postgres/pg_cluster.h"
 
 enum { BACKUP_TRIES = 20 };
 
@@ -118,11 +119,57 @@ static void an_interrupted_backup_leaves_no_file(void **state)
     assert_int_equal(0, result.exit_code);
 }
 
+static const char waiting_backends[] =
+    "SELECT count(*) FROM pg_stat_activity "
+    "WHERE application_name = 'tidemark' AND wait_event = 'SyncRep'";
+
+static void wait_backends(const pg_cluster *cluster, const char *sql, const char *count)
+{
+    char found[32] = "";
+    tide_error err;
+    const int64_t deadline_ms = proc_now_ms() + CLI_TIMEOUT_MS;
+    while (strcmp(found, count) != 0 && proc_now_ms() < deadline_ms) {
+        assert_ok_err(pg_cluster_query(cluster, sql, found, sizeof found, &err), &err);
+        wait_a_little();
+    }
+    assert_string_equal(count, found);
+}
+
+/* A backend that waits for a standby does not notice that its client has gone. */
+static void no_session_is_left_that_waits_for_a_standby(void **state)
+{
+    cli_fixture *t = *state;
+    static pg_cluster own;
+    static const int numbers[] = {SIGINT, SIGTERM};
+    char url[PG_CLUSTER_URL_MAX];
+    assert_ok_err(pg_cluster_start(&own, NULL, &t->err), &t->err);
+    pg_cluster_url(&own, "postgres", url);
+    const char *argv[] = {t->program, "sequence", "next", "orders", "--store", url, NULL};
+    const proc_options options = cli_options(t, argv);
+    proc child;
+    assert_ok_err(proc_start(&child, &options, &t->err), &t->err);
+    assert_ok_err(proc_wait(&child, CLI_TIMEOUT_MS, &t->err), &t->err);
+    assert_int_equal(0, child.exit_code);
+    proc_done(&child);
+    assert_ok_err(pg_cluster_require_standby(&own, "away", &t->err), &t->err);
+    for (size_t i = 0; i < sizeof numbers / sizeof numbers[0]; i++) {
+        assert_ok_err(proc_start(&child, &options, &t->err), &t->err);
+        wait_backends(&own, waiting_backends, "1");
+        assert_ok_err(proc_kill(&child, numbers[i], &t->err), &t->err);
+        assert_ok_err(proc_wait(&child, CLI_TIMEOUT_MS, &t->err), &t->err);
+        proc_done(&child);
+        wait_backends(
+            &own, "SELECT count(*) FROM pg_stat_activity WHERE application_name = 'tidemark'", "0");
+    }
+    pg_cluster_stop(&own);
+}
+
 TEST_FILE()
 {
     const struct CMUnitTest tests[] = {
         CLI_TEST_SQLITE(waiting_for_the_lock_can_be_interrupted),
         CLI_TEST_SQLITE(an_interrupted_backup_leaves_no_file),
+        CLI_TEST_SQLITE(no_session_is_left_that_waits_for_a_standby),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

@@ -1,0 +1,14 @@
+/* pg_interrupt.h - what a process leaves on servers when a signal ends it.
+ *
+ * A process that ends rolls back nothing by itself: its server notices the closed connection. A backend
+ * that waits for a synchronous standby does not look, and stays. So it is cancelled before.
+ *
+ * Threads: any, and signal handlers. */
+#ifndef TIDE_STORE_POSTGRES_PG_INTERRUPT_H
+#define TIDE_STORE_POSTGRES_PG_INTERRUPT_H
+
+/* Cancel on the servers what this process waits for. Async-signal-safe; for a handler that ends the process
+ * afterwards: connections are of no further use. Waits for the servers to take the requests. */
+void tide_pg_interrupt_all(void);
+
+#endif
