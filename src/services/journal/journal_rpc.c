@@ -106,7 +106,7 @@ TIDE_RPC(add_type)
 
 typedef struct listing {
     tide_rpc *rpc;
-    tide_identity identity; /* of the last row */
+    tide_identity identity; /* of the last row; epoch 0: there was none */
 } listing;
 
 static tide_status put_checkpoint(void *arg, const tide_checkpoint *checkpoint, tide_error *err)
@@ -138,8 +138,9 @@ static tide_status list(tide_rpc *rpc, const ProtobufCMessage *message, tide_err
         .with_snapshot = request->with_snapshot,
     };
     listing l = {.rpc = rpc};
-    tide_store_identity(rpc->store, &l.identity);
     TIDE_TRY(tide_journal_list(rpc->store, &filter, put_checkpoint, &l, err));
+    if (l.identity.epoch == 0) /* behind the read, which may have found that an epoch began */
+        tide_store_identity(rpc->store, &l.identity);
     JOURNAL(ListResponse) response = JOURNAL_INIT(LIST_RESPONSE);
     TIDE_RPC_PUT_IDENTITY(&response, &l.identity);
     return tide_rpc_answer(rpc, &response.base, err);
