@@ -140,6 +140,9 @@ void tide_store_watch_init(tide_store_watch *watch, tide_store *store, tide_log 
     report_mode(watch);
     count_lost_tails(watch);
     note_health(watch, true);
+    /* Alerts watch how it rises: it is there from the beginning. */
+    (void)tide_metrics_series(metrics, TIDE_METRIC_STORE_FAILURES, tide_store_name(store),
+                              tide_status_get(TIDE_E_FULL)->name);
     tide_store_on_epoch(store, report_epoch, watch);
     tide_store_on_failure(store, report_failure, watch);
 }
