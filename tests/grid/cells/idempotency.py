@@ -3,7 +3,7 @@ end of the operation, with its answer, under the token of the key."""
 
 from frame import store_faults
 from frame.grid import KEYS
-from frame.store_faults import NO_ANSWER, NO_LOG, NO_METRIC, STORE_AWAY, STORE_BLINKS, UNKNOWN
+from frame.store_faults import NO_LOG, NO_METRIC, STORE_AWAY, UNKNOWN
 from frame.store_world import Sqlite
 from frame.table import Mark, cell
 
@@ -58,19 +58,15 @@ class Key(store_faults.State):
 BOOT_CLOCK = "locks of keys in a SQLite store count on the boot clock of the machine"
 
 store_faults.store_cells("idempotency-key", Key, {
-    "other-older": {"verdict": "refuses E_LEASE_LOST", "mark": Mark("work", NO_LOG)},
+    "other-older": {"verdict": "refuses E_LEASE_LOST"},
     "other-wiped": {"verdict": "refuses E_LEASE_LOST", "mark": Mark("work", NO_LOG)},
     "other-copied": {"verdict": "refuses E_LEASE_LOST",
                      "mark": Mark("work", NO_LOG, NO_METRIC, "verdict: continues")},
     "promoted": {"verdict": "continues"},
-    "away-before": {"verdict": "refuses E_UNAVAILABLE", "effect": "holds",
-                    "mark": Mark("postgres", *STORE_AWAY)},
-    "away-during": {"verdict": "refuses E_UNAVAILABLE", "effect": "holds",
-                    "mark": Mark("postgres", *STORE_AWAY)},
-    "hung": {"verdict": "refuses E_TIMEOUT", "effect": "holds", "limit": 240,
-             "mark": Mark("postgres", NO_ANSWER, *STORE_AWAY)},
-    "answer-lost": {"verdict": "continues",
-                    "mark": Mark("postgres", UNKNOWN, *STORE_BLINKS)},
+    "away-before": {"verdict": "refuses E_UNAVAILABLE", "effect": "holds"},
+    "away-during": {"verdict": "refuses E_UNAVAILABLE", "effect": "holds"},
+    "hung": {"verdict": "refuses E_TIMEOUT", "effect": "holds", "limit": 240},
+    "answer-lost": {"verdict": "continues"},
     "answer-lost/client": {
         "verdict": "continues", "effect": "none",
         "reason": "serve has stored the answer and cannot know; the same end again is safe"},

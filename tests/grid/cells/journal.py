@@ -4,7 +4,7 @@ checkpoint-key: the id under which a writer sends a checkpoint. Contact is the a
 
 from frame import store_faults
 from frame.grid import JOURNAL, WORK
-from frame.store_faults import NO_ANSWER, NO_LOG, NO_METRIC, STORE_AWAY, STORE_BLINKS, UNKNOWN
+from frame.store_faults import NO_LOG, NO_METRIC, STORE_AWAY, UNKNOWN
 from frame.store_world import Postgres, Sqlite
 from frame.table import Mark, cell
 
@@ -134,23 +134,17 @@ class Position(Journal):
         return self.epoch_verdict(answer)
 
 
-NO_EPOCH = "verdict: continues, and not: begins an epoch"
-
 store_faults.store_cells("checkpoint-key", AcknowledgedKey, {
-    "other-older": {"verdict": "begins an epoch", "mark": Mark("postgres", NO_LOG, NO_METRIC,
-                                                               NO_EPOCH)},
+    "other-older": {"verdict": "begins an epoch"},
     "other-wiped": {"verdict": "refuses E_NOT_FOUND", "mark": Mark("postgres", NO_LOG)},
-    "other-copied": {"verdict": "refuses E_EXISTS", "mark": Mark("postgres", NO_LOG)},
+    "other-copied": {"verdict": "refuses E_EXISTS"},
     "promoted": {"verdict": "begins an epoch"},
 })
 store_faults.store_cells("checkpoint-key", Key, {
-    "away-before": {"verdict": "refuses E_UNAVAILABLE", "effect": "holds",
-                    "mark": Mark("postgres", *STORE_AWAY)},
-    "away-during": {"verdict": "refuses E_UNAVAILABLE", "effect": "holds",
-                    "mark": Mark("postgres", *STORE_AWAY)},
-    "hung": {"verdict": "refuses E_TIMEOUT", "effect": "holds", "limit": 240,
-             "mark": Mark("postgres", NO_ANSWER, *STORE_AWAY)},
-    "answer-lost": {"verdict": "continues", "mark": Mark("postgres", UNKNOWN, *STORE_BLINKS)},
+    "away-before": {"verdict": "refuses E_UNAVAILABLE", "effect": "holds"},
+    "away-during": {"verdict": "refuses E_UNAVAILABLE", "effect": "holds"},
+    "hung": {"verdict": "refuses E_TIMEOUT", "effect": "holds", "limit": 240},
+    "answer-lost": {"verdict": "continues", "mark": Mark("postgres", NO_LOG, NO_METRIC)},
     "answer-lost/client": {
         "verdict": "continues", "effect": "none", "quick": True,
         "reason": "serve has stored it and cannot know; the same key again is the same checkpoint"},
@@ -180,20 +174,13 @@ def key_this_older(g):
 
 
 store_faults.store_cells("journal-position", Position, {
-    "other-older": {"verdict": "begins an epoch", "mark": Mark("postgres", NO_LOG, NO_METRIC,
-                                                               NO_EPOCH)},
-    "other-wiped": {"verdict": "begins an epoch", "mark": Mark("postgres", NO_LOG, NO_METRIC,
-                                                               NO_EPOCH)},
-    "other-copied": {"verdict": "begins an epoch", "mark": Mark("postgres", NO_LOG, NO_METRIC,
-                                                                NO_EPOCH)},
-    "promoted": {"verdict": "begins an epoch",
-                 "mark": Mark("postgres", NO_EPOCH, *STORE_BLINKS)},
-    "away-before": {"verdict": "refuses E_UNAVAILABLE", "effect": "holds",
-                    "mark": Mark("postgres", *STORE_AWAY)},
-    "away-during": {"verdict": "refuses E_UNAVAILABLE", "effect": "holds",
-                    "mark": Mark("postgres", *STORE_AWAY)},
-    "hung": {"verdict": "refuses E_TIMEOUT", "effect": "holds", "limit": 240,
-             "mark": Mark("postgres", NO_ANSWER, *STORE_AWAY)},
+    "other-older": {"verdict": "begins an epoch"},
+    "other-wiped": {"verdict": "begins an epoch", "mark": Mark("postgres", NO_LOG, NO_METRIC)},
+    "other-copied": {"verdict": "begins an epoch"},
+    "promoted": {"verdict": "begins an epoch"},
+    "away-before": {"verdict": "refuses E_UNAVAILABLE", "effect": "holds"},
+    "away-during": {"verdict": "refuses E_UNAVAILABLE", "effect": "holds"},
+    "hung": {"verdict": "refuses E_TIMEOUT", "effect": "holds", "limit": 240},
     "answer-lost/client": {
         "verdict": "continues", "effect": "none",
         "reason": "a page that did not arrive is asked for again; reading changes nothing"},

@@ -5,7 +5,7 @@ import os
 import shutil
 import sqlite3
 
-from frame.lake_faults import NO_LOG, NO_METRIC
+from frame.lake_faults import NO_LOG
 from frame.lake_world import CATALOG, FAILED, TABLE, PostgresLake, SqliteLake
 from frame.table import Mark, cannot, cell
 
@@ -115,7 +115,7 @@ def other_copied(g):
     return missing(g, w, damage, heal)
 
 
-@cell("lake-files", "promoted", "refuses exit 4", mark=Mark("postgres", NO_LOG, NO_METRIC))
+@cell("lake-files", "promoted", "refuses exit 4")
 def promoted(g):
     """After a failover clean-up asks first whether this metabase is the one in use."""
     w = PostgresLake(g, standby=True)

@@ -3,7 +3,7 @@ the newest snapshot. Contact is an append with the base."""
 
 from frame import lake_faults
 from frame.grid import LAKE
-from frame.lake_faults import NO_ANSWER, NO_LOG, NO_METRIC, RESTORED, STORE_AWAY
+from frame.lake_faults import NO_LOG, RESTORED, STORE_AWAY
 from frame.lake_world import CATALOG, FAILED, SqliteLake
 from frame.store_faults import EPOCH
 from frame.table import Mark, cell
@@ -96,25 +96,22 @@ def other_copied(g):
     return g.verdict_of(answer)
 
 
-@cell("lake-head", "promoted", "continues", mark=Mark("postgres", NO_LOG, NO_METRIC))
+@cell("lake-head", "promoted", "continues")
 def promoted(g):
     return lake_faults.promoted(g, Base)
 
 
-@cell("lake-head", "away-before", "refuses E_UNAVAILABLE", effect="holds",
-      mark=Mark("postgres", *STORE_AWAY))
+@cell("lake-head", "away-before", "refuses E_UNAVAILABLE", effect="holds")
 def away_before(g):
     return lake_faults.away_before(g, Base)
 
 
-@cell("lake-head", "away-during", "refuses E_UNAVAILABLE", effect="holds",
-      mark=Mark("postgres", *STORE_AWAY))
+@cell("lake-head", "away-during", "refuses E_UNAVAILABLE", effect="holds")
 def away_during(g):
     return lake_faults.away_during(g, Base)
 
 
-@cell("lake-head", "hung", "refuses E_TIMEOUT", effect="holds", limit=240,
-      mark=Mark("postgres", NO_ANSWER, *STORE_AWAY))
+@cell("lake-head", "hung", "refuses E_TIMEOUT", effect="holds", limit=240)
 def hung(g):
     return lake_faults.hung(g, Base)
 

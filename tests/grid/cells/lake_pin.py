@@ -6,7 +6,7 @@ import json
 import sqlite3
 
 from frame import lake_faults
-from frame.lake_faults import NO_ANSWER, NO_LOG, NO_METRIC, STORE_AWAY
+from frame.lake_faults import NO_LOG, STORE_AWAY
 from frame.grid import LAKE
 from frame.lake_world import CATALOG, FAILED, TABLE, PostgresLake, SqliteLake
 from frame.table import Mark, cannot, cell
@@ -95,7 +95,7 @@ cannot("lake-pin", "other-wiped",
 cannot("lake-pin", "other-copied", "a reader keeps its pin in memory, which is copied by nobody")
 
 
-@cell("lake-pin", "promoted", "continues", mark=Mark("postgres", NO_LOG, NO_METRIC))
+@cell("lake-pin", "promoted", "continues")
 def promoted(g):
     """The standby has the pin: after the failover the snapshot does not expire."""
     w = PostgresLake(g, standby=True)
@@ -123,8 +123,7 @@ class Pinned(lake_faults.State):
         return self.w.call(LAKE + "Query", {"sql": f"SELECT a FROM {TABLE}"})
 
 
-@cell("lake-pin", "away-before", "refuses E_UNAVAILABLE", effect="holds",
-      mark=Mark("postgres", *STORE_AWAY))
+@cell("lake-pin", "away-before", "refuses E_UNAVAILABLE", effect="holds")
 def away_before(g):
     """The metabase is away when the reader wants a pin."""
     return lake_faults.away_before(g, Pinned)
@@ -162,8 +161,7 @@ def hung(g):
     return g.verdict_of(ended)
 
 
-@cell("lake-pin", "hung", "refuses E_TIMEOUT", effect="holds", variant="metabase", limit=240,
-      mark=Mark("postgres", NO_ANSWER, *STORE_AWAY))
+@cell("lake-pin", "hung", "refuses E_TIMEOUT", effect="holds", variant="metabase", limit=240)
 def hung_metabase(g):
     """The metabase hangs when the reader wants a pin."""
     return lake_faults.hung(g, Pinned)

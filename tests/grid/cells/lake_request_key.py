@@ -2,7 +2,7 @@
 metabase, which keeps the key with the commit. Contact is the same request under the same key."""
 
 from frame import lake_faults
-from frame.lake_faults import NO_ANSWER, NO_LOG, NO_METRIC, RESTORED, STORE_AWAY
+from frame.lake_faults import NO_LOG, RESTORED, STORE_AWAY
 from frame.lake_world import CATALOG, FAILED, SqliteLake
 from frame.store_faults import EPOCH
 from frame.table import Mark, cell
@@ -108,25 +108,22 @@ def other_copied(g):
     return g.verdict_of(answer)
 
 
-@cell("lake-request-key", "promoted", "continues", mark=Mark("postgres", NO_LOG, NO_METRIC))
+@cell("lake-request-key", "promoted", "continues")
 def promoted(g):
     return lake_faults.promoted(g, Key)
 
 
-@cell("lake-request-key", "away-before", "refuses E_UNAVAILABLE", effect="holds",
-      mark=Mark("postgres", *STORE_AWAY))
+@cell("lake-request-key", "away-before", "refuses E_UNAVAILABLE", effect="holds")
 def away_before(g):
     return lake_faults.away_before(g, Key)
 
 
-@cell("lake-request-key", "away-during", "refuses E_UNAVAILABLE", effect="holds",
-      mark=Mark("postgres", *STORE_AWAY))
+@cell("lake-request-key", "away-during", "refuses E_UNAVAILABLE", effect="holds")
 def away_during(g):
     return lake_faults.away_during(g, Key)
 
 
-@cell("lake-request-key", "hung", "refuses E_TIMEOUT", effect="holds", limit=240,
-      mark=Mark("postgres", NO_ANSWER, *STORE_AWAY))
+@cell("lake-request-key", "hung", "refuses E_TIMEOUT", effect="holds", limit=240)
 def hung(g):
     return lake_faults.hung(g, Key)
 

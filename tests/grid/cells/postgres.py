@@ -5,9 +5,9 @@ import random
 
 from frame import store_faults
 from frame.grid import WORK
-from frame.store_faults import FAILED_CALL, NO_ANSWER, NO_LOG, NO_METRIC, STORE, STORE_AWAY
+from frame.store_faults import FAILED_CALL, STORE
 from frame.store_world import Postgres
-from frame.table import Mark, cell
+from frame.table import cell
 
 TYPE = "grid-identity"
 EPOCH = r"tidemark_store_(epoch|session)"
@@ -148,8 +148,7 @@ def promoted(g):
     return known.epoch_verdict(answer)
 
 
-@cell("postgres-identity", "promoted", "refuses E_MISMATCH", variant="returned",
-      mark=Mark("postgres", "series: tidemark_work_", "scrape: /metrics of serve took"))
+@cell("postgres-identity", "promoted", "refuses E_MISMATCH", variant="returned")
 def returned(g):
     """serve has worked with epoch 2 on the new primary; then the name leads to the old one."""
     w, known = start(g, standby=True)
@@ -205,9 +204,7 @@ def away_before(g):
     return g.verdict_of(ended)
 
 
-@cell("postgres-identity", "away-during", "continues",
-      mark=Mark("postgres", NO_LOG, NO_METRIC, "answer: /readyz does not",
-                "scrape: /metrics of serve took", "series: tidemark_work_"))
+@cell("postgres-identity", "away-during", "continues")
 def away_during(g):
     """The server crashes and comes back between two calls: it is the same history."""
     w, known = start(g)
@@ -220,8 +217,7 @@ def away_during(g):
     return known.epoch_verdict(answer)
 
 
-@cell("postgres-identity", "hung", "refuses E_OUTCOME_UNKNOWN", effect="holds", limit=240,
-      mark=Mark("postgres", NO_ANSWER, *STORE_AWAY))
+@cell("postgres-identity", "hung", "refuses E_OUTCOME_UNKNOWN", effect="holds", limit=240)
 def hung(g):
     return store_faults.hung(g, Known)
 
@@ -240,9 +236,7 @@ def answer_lost(g):
     return known.epoch_verdict(answer)
 
 
-@cell("postgres-identity", "disk-full", "refuses E_FULL", effect="holds", limit=240,
-      mark=Mark("postgres", "alert: no shipped rule fires", "scrape: /metrics of serve took",
-                "series: tidemark_"))
+@cell("postgres-identity", "disk-full", "refuses E_FULL", effect="holds", limit=240)
 def disk_full(g):
     """The server's disk is full."""
     disk = g.disk(220 << 20)

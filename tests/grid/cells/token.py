@@ -6,7 +6,7 @@ import threading
 
 from frame import store_faults
 from frame.grid import WORK
-from frame.store_faults import EPOCH, NO_ANSWER, NO_LOG, NO_METRIC, STORE, STORE_AWAY
+from frame.store_faults import EPOCH, NO_LOG, STORE
 from frame.store_world import Postgres, Sqlite
 from frame.table import Mark, cannot, cell
 
@@ -121,7 +121,7 @@ def other_copied(g):
     return verdict
 
 
-@cell("token-cache", "promoted", "continues", mark=Mark("postgres", NO_LOG, NO_METRIC))
+@cell("token-cache", "promoted", "continues")
 def promoted(g):
     w = Postgres(g, standby=True)
     caller = Caller(w)
@@ -148,8 +148,7 @@ def store_away(g, w, caller, answer):
     return g.verdict_of(answer)
 
 
-@cell("token-cache", "away-before", "refuses E_UNAVAILABLE", effect="holds",
-      mark=Mark("postgres", *STORE_AWAY))
+@cell("token-cache", "away-before", "refuses E_UNAVAILABLE", effect="holds")
 def away_before(g):
     """The token is remembered: the caller is told that the store is away."""
     w = Postgres(g)
@@ -159,8 +158,7 @@ def away_before(g):
     return store_away(g, w, caller, caller.write())
 
 
-@cell("token-cache", "away-before", "refuses E_UNAVAILABLE", effect="holds", variant="unknown",
-      mark=Mark("postgres", *STORE_AWAY))
+@cell("token-cache", "away-before", "refuses E_UNAVAILABLE", effect="holds", variant="unknown")
 def away_before_unknown(g):
     """The token was never seen: that nobody can tell is not taken for a refusal."""
     w = Postgres(g)
@@ -170,8 +168,7 @@ def away_before_unknown(g):
     return store_away(g, w, caller, caller.write())
 
 
-@cell("token-cache", "away-during", "refuses E_UNAVAILABLE", effect="holds",
-      mark=Mark("postgres", *STORE_AWAY))
+@cell("token-cache", "away-during", "refuses E_UNAVAILABLE", effect="holds")
 def away_during(g):
     """The server crashes while the token is looked up."""
     w = Postgres(g)
@@ -189,7 +186,7 @@ def away_during(g):
 
 
 @cell("token-cache", "hung", "refuses E_TIMEOUT", effect="holds", limit=240,
-      mark=Mark("postgres", NO_ANSWER, "verdict: refuses E_UNAVAILABLE", *STORE_AWAY))
+      mark=Mark("postgres", "scrape: /metrics of serve took"))
 def hung(g):
     w = Postgres(g)
     caller = Caller(w, is_known=False)

@@ -5,7 +5,7 @@ which decides where the next resumer starts."""
 
 from frame import store_faults
 from frame.grid import JOURNAL, WORK
-from frame.store_faults import NO_ANSWER, NO_LOG, STORE_AWAY, STORE_BLINKS, UNKNOWN
+from frame.store_faults import NO_LOG, STORE_AWAY, UNKNOWN
 from frame.store_world import Postgres, Sqlite
 from frame.table import Mark, cell
 
@@ -65,17 +65,14 @@ class Item(store_faults.State):
 BOOT_CLOCK = "leases of a SQLite store count on the boot clock of the machine"
 
 store_faults.store_cells("work-lease", Item, {
-    "other-older": {"verdict": "refuses E_LEASE_LOST", "mark": Mark("work", NO_LOG)},
+    "other-older": {"verdict": "refuses E_LEASE_LOST"},
     "other-wiped": {"verdict": "refuses E_NOT_FOUND", "mark": Mark("work", NO_LOG)},
     "other-copied": {"verdict": "refuses E_NOT_FOUND", "mark": Mark("work", NO_LOG)},
-    "promoted": {"verdict": "continues", "mark": Mark("postgres", *STORE_BLINKS)},
-    "away-before": {"verdict": "refuses E_UNAVAILABLE", "effect": "holds",
-                    "mark": Mark("postgres", *STORE_AWAY)},
-    "away-during": {"verdict": "refuses E_UNAVAILABLE", "effect": "holds",
-                    "mark": Mark("postgres", *STORE_AWAY)},
-    "hung": {"verdict": "refuses E_TIMEOUT", "effect": "holds", "limit": 240,
-             "mark": Mark("postgres", NO_ANSWER, *STORE_AWAY)},
-    "answer-lost": {"verdict": "continues", "mark": Mark("postgres", UNKNOWN, *STORE_BLINKS)},
+    "promoted": {"verdict": "continues"},
+    "away-before": {"verdict": "refuses E_UNAVAILABLE", "effect": "holds"},
+    "away-during": {"verdict": "refuses E_UNAVAILABLE", "effect": "holds"},
+    "hung": {"verdict": "refuses E_TIMEOUT", "effect": "holds", "limit": 240},
+    "answer-lost": {"verdict": "continues"},
     "answer-lost/client": {
         "verdict": "continues", "effect": "none", "quick": True,
         "reason": "serve has done its work and cannot know; the same finish again is safe"},
@@ -174,17 +171,14 @@ class TaskLease(store_faults.State):
 
 
 store_faults.store_cells("task-lease", TaskLease, {
-    "other-older": {"verdict": "refuses E_LEASE_LOST", "mark": Mark("work", NO_LOG)},
+    "other-older": {"verdict": "refuses E_LEASE_LOST"},
     "other-wiped": {"verdict": "refuses E_LEASE_LOST", "mark": Mark("work", NO_LOG)},
-    "other-copied": {"verdict": "refuses E_LEASE_LOST", "mark": Mark("work", NO_LOG)},
+    "other-copied": {"verdict": "refuses E_LEASE_LOST"},
     "promoted": {"verdict": "continues"},
-    "away-before": {"verdict": "refuses E_UNAVAILABLE", "effect": "holds",
-                    "mark": Mark("postgres", *STORE_AWAY)},
-    "away-during": {"verdict": "refuses E_UNAVAILABLE", "effect": "holds",
-                    "mark": Mark("postgres", *STORE_AWAY)},
-    "hung": {"verdict": "refuses E_TIMEOUT", "effect": "holds", "limit": 240,
-             "mark": Mark("postgres", NO_ANSWER, *STORE_AWAY)},
-    "answer-lost": {"verdict": "continues", "mark": Mark("postgres", UNKNOWN, *STORE_BLINKS)},
+    "away-before": {"verdict": "refuses E_UNAVAILABLE", "effect": "holds"},
+    "away-during": {"verdict": "refuses E_UNAVAILABLE", "effect": "holds"},
+    "hung": {"verdict": "refuses E_TIMEOUT", "effect": "holds", "limit": 240},
+    "answer-lost": {"verdict": "continues"},
     "answer-lost/client": {
         "verdict": "continues", "effect": "none",
         "reason": "serve has renewed and cannot know; the same renewal again is safe"},
