@@ -65,6 +65,39 @@ void store_test_add_tables(tide_store *store)
     assert_ok_err(tide_store_write(store, create_tables, NULL, &err), &err);
 }
 
+/* TIDEMARK_TEST_PG_ROLE: a role that owns its database and nothing else. NULL: the server's superuser. */
+static const char *role_name(void)
+{
+    const char *role = getenv("TIDEMARK_TEST_PG_ROLE");
+    return role && *role ? role : NULL;
+}
+
+static void make_role(store_test *t, const pg_cluster *cluster)
+{
+    char sql[256];
+    (void)snprintf(sql, sizeof sql,
+                   "DO $$ BEGIN CREATE ROLE \"%s\" LOGIN; "
+                   "EXCEPTION WHEN duplicate_object OR unique_violation THEN NULL; END $$",
+                   role_name());
+    assert_ok_err(pg_cluster_query(cluster, sql, NULL, 0, &t->err), &t->err);
+}
+
+/* The database becomes the role's, and t->url its way there. */
+static void hand_to_role(store_test *t, const pg_cluster *cluster, const char *database)
+{
+    static const char superuser[] = "postgres://postgres@";
+    char sql[256];
+    char rest[PG_CLUSTER_URL_MAX];
+    pg_cluster_url(cluster, database, t->url);
+    if (!role_name() || strncmp(t->url, superuser, sizeof superuser - 1) != 0)
+        return;
+    (void)snprintf(sql, sizeof sql, "ALTER DATABASE \"%s\" OWNER TO \"%s\"", database, role_name());
+    assert_ok_err(pg_cluster_query(cluster, sql, NULL, 0, &t->err), &t->err);
+    (void)snprintf(rest, sizeof rest, "%s", t->url + sizeof superuser - 1);
+    const int len = snprintf(t->url, sizeof t->url, "postgres://%s@%s", role_name(), rest);
+    assert_true(len > 0 && len < (int)sizeof t->url);
+}
+
 /* Every case's database is a copy of one that has all tables already. */
 static void make_database(store_test *t)
 {
@@ -72,8 +105,10 @@ static void make_database(store_test *t)
     pg_cluster *cluster = pg_cluster_for_test();
     if (!template_name[0]) {
         char name[PG_CLUSTER_NAME_MAX];
+        if (role_name())
+            make_role(t, cluster);
         assert_ok_err(pg_cluster_fresh_database(cluster, NULL, name, &t->err), &t->err);
-        pg_cluster_url(cluster, name, t->url);
+        hand_to_role(t, cluster, name);
         tide_store_options options = store_test_options(t);
         tide_store *store = NULL;
         assert_ok_err(tide_store_open(&store, t->url, &options, &t->err), &t->err);
@@ -83,7 +118,7 @@ static void make_database(store_test *t)
     }
     char name[PG_CLUSTER_NAME_MAX];
     assert_ok_err(pg_cluster_fresh_database(cluster, template_name, name, &t->err), &t->err);
-    pg_cluster_url(cluster, name, t->url);
+    hand_to_role(t, cluster, name);
 }
 
 static int set_up(void **state, tide_engine engine)

@@ -79,6 +79,13 @@ static bool is_to_be_repeated(tide_store *store, int attempt, int64_t until_us)
     return true;
 }
 
+/* A connection that broke is a failure of the store, also where its caller sees none. */
+static void report_lost(tide_pg_connection *connection, const tide_error *err)
+{
+    if (tide_pg_connection_is_lost(connection))
+        tide_store_report_call(connection->store, TIDE_E_UNAVAILABLE, err);
+}
+
 static tide_status pg_write(tide_store *store, tide_tx_fn *fn, void *arg, tide_error *err)
 {
     const int64_t until_us = tide_pg_call_until(store);
@@ -90,6 +97,8 @@ static tide_status pg_write(tide_store *store, tide_tx_fn *fn, void *arg, tide_e
         tide_status status = write_once(connection, fn, arg, &is_alone, err);
         if (attempt == 0 && was_demoted(connection, status))
             status = TIDE_E_SERIALIZATION;
+        if (status == TIDE_E_SERIALIZATION)
+            report_lost(connection, err);
         tide_pg_release(connection);
         if (status != TIDE_E_SERIALIZATION || !is_to_be_repeated(store, attempt, until_us))
             return status;
@@ -143,6 +152,8 @@ static tide_status pg_write_by_id(tide_store *store, tide_tx_fn *fn, void *arg, 
         tide_status status = write_once(connection, fn, arg, &is_alone, err);
         if (attempt == 0 && was_demoted(connection, status))
             status = TIDE_E_SERIALIZATION;
+        if (status == TIDE_E_SERIALIZATION)
+            report_lost(connection, err);
         char epoch_id[TIDE_SESSION_ID_SIZE];
         memcpy(epoch_id, connection->belief.epoch_id, sizeof epoch_id);
         tide_pg_release(connection);
@@ -183,6 +194,8 @@ static tide_status pg_read(tide_store *store, tide_tx_fn *fn, void *arg, bool is
         const bool is_again =
             status == TIDE_E_SERIALIZATION || (status < TIDE_OK && status != TIDE_E_MISMATCH &&
                                                tide_pg_connection_is_lost(connection));
+        if (is_again)
+            report_lost(connection, err);
         tide_pg_release(connection);
         if (!is_again || !is_to_be_repeated(store, attempt, until_us))
             return status;
