@@ -63,8 +63,7 @@ class Marked:
         return "continues" if self.w.identity()[:2] == before[:2] else "begins an epoch"
 
 
-@cell("identity-marker", "other-older", "begins an epoch",
-      mark=Mark("security", NO_LOG, NO_METRIC))
+@cell("identity-marker", "other-older", "begins an epoch")
 def other_older(g):
     """The file is restored in place: the same inode and birth time. The marker alone knows."""
     marked = Marked(g)
@@ -120,8 +119,7 @@ def other_wiped(g):
     return marked.verdict(before)
 
 
-@cell("identity-marker", "other-copied", "begins an epoch",
-      mark=Mark("security", NO_LOG, NO_METRIC))
+@cell("identity-marker", "other-copied", "begins an epoch")
 def other_copied(g):
     """The store is replaced by a copy of another one."""
     other = Sqlite(g, name="other.db")

@@ -144,7 +144,7 @@ store_faults.store_cells("checkpoint-key", Key, {
     "away-before": {"verdict": "refuses E_UNAVAILABLE", "effect": "holds"},
     "away-during": {"verdict": "refuses E_UNAVAILABLE", "effect": "holds"},
     "hung": {"verdict": "refuses E_TIMEOUT", "effect": "holds", "limit": 240},
-    "answer-lost": {"verdict": "continues", "mark": Mark("postgres", NO_LOG, NO_METRIC)},
+    "answer-lost": {"verdict": "continues"},
     "answer-lost/client": {
         "verdict": "continues", "effect": "none", "quick": True,
         "reason": "serve has stored it and cannot know; the same key again is the same checkpoint"},

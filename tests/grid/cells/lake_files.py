@@ -48,7 +48,7 @@ def other_older(g):
     return missing(g, w, lambda: put("old-files"), lambda: put("new-files"))
 
 
-@cell("lake-files", "this-older", "refuses exit 4", mark=Mark("security", NO_LOG))
+@cell("lake-files", "this-older", "refuses exit 4")
 def this_older(g):
     """The metabase is restored: files that it does not name are not removed before it is said that
     it is the one in use."""

@@ -116,8 +116,7 @@ def hung(g):
     return lake_faults.hung(g, Base)
 
 
-@cell("lake-head", "answer-lost", "continues", limit=180,
-      mark=Mark("lake", NO_LOG, "heal: the table can be read", "data: the table has None"))
+@cell("lake-head", "answer-lost", "continues", limit=180)
 def answer_lost(g):
     return lake_faults.answer_lost(g, Base)
 

@@ -6,7 +6,7 @@ import json
 import sqlite3
 
 from frame import lake_faults
-from frame.lake_faults import NO_LOG, STORE_AWAY
+from frame.lake_faults import NO_LOG
 from frame.grid import LAKE
 from frame.lake_world import CATALOG, FAILED, TABLE, PostgresLake, SqliteLake
 from frame.table import Mark, cannot, cell
@@ -72,7 +72,7 @@ def other_older(g):
     return g.verdict_of(answer)
 
 
-@cell("lake-pin", "this-older", "refuses exit 4", mark=Mark("security", NO_LOG))
+@cell("lake-pin", "this-older", "refuses exit 4")
 def this_older(g):
     """The metabase is restored to before the pin: clean-up refuses, and the reader is not hurt."""
     w = SqliteLake(g)
@@ -167,14 +167,13 @@ def hung_metabase(g):
     return lake_faults.hung(g, Pinned)
 
 
-@cell("lake-pin", "answer-lost", "continues",
-      mark=Mark("lake", NO_LOG, "verdict: refuses E_OUTCOME_UNKNOWN"))
+@cell("lake-pin", "answer-lost", "continues")
 def answer_lost(g):
     """The pin is there, and the reader does not know: it takes another one."""
     return lake_faults.answer_lost(g, Pinned)
 
 
-@cell("lake-pin", "disk-full", "refuses E_FULL", effect="holds", mark=Mark("lake", *STORE_AWAY))
+@cell("lake-pin", "disk-full", "refuses E_FULL", effect="holds")
 def disk_full(g):
     """The metabase cannot write the pin."""
     return lake_faults.disk_full(g, Pinned)

@@ -33,7 +33,7 @@ def is_replayed(g, w, first, answer):
               f"the answer is not the first one, replayed: {answer}")
 
 
-@cell("lake-request-key", "other-older", "continues", mark=Mark("security", NO_LOG))
+@cell("lake-request-key", "other-older", "continues")
 def other_older(g):
     """The metabase is restored to before the commit: the request is done anew, once."""
     w = SqliteLake(g)
@@ -89,7 +89,7 @@ def other_wiped(g):
     return g.verdict_of(ended)
 
 
-@cell("lake-request-key", "other-copied", "continues", mark=Mark("security", NO_LOG))
+@cell("lake-request-key", "other-copied", "continues")
 def other_copied(g):
     """The metabase becomes a copy of another one: the key is not known there."""
     other = SqliteLake(g, name="other.db")
@@ -128,8 +128,7 @@ def hung(g):
     return lake_faults.hung(g, Key)
 
 
-@cell("lake-request-key", "answer-lost", "continues", limit=180,
-      mark=Mark("lake", NO_LOG, "heal: the table can be read", "data: the table has None"))
+@cell("lake-request-key", "answer-lost", "continues", limit=180)
 def answer_lost(g):
     return lake_faults.answer_lost(g, Key)
 

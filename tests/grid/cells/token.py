@@ -49,7 +49,7 @@ def refused_after(g, w, caller, fault, log):
     return g.verdict_of(answer)
 
 
-@cell("token-cache", "other-older", "refuses E_UNAUTHENTICATED", mark=Mark("security", NO_LOG))
+@cell("token-cache", "other-older", "refuses E_UNAUTHENTICATED")
 def other_older(g):
     """The store is restored to before the token was made."""
     w = Sqlite(g)
@@ -62,7 +62,7 @@ def other_older(g):
     return verdict
 
 
-@cell("token-cache", "other-older", "continues", variant="revoked", mark=Mark("security", NO_LOG))
+@cell("token-cache", "other-older", "continues", variant="revoked")
 def other_older_revoked(g):
     """The store is restored to before the token was revoked: it is good again, which the new epoch
     reports."""
@@ -104,7 +104,7 @@ def other_wiped(g):
     return verdict
 
 
-@cell("token-cache", "other-copied", "refuses E_UNAUTHENTICATED", mark=Mark("security", NO_LOG))
+@cell("token-cache", "other-copied", "refuses E_UNAUTHENTICATED")
 def other_copied(g):
     """The store becomes a copy of another one, with a token of the same name."""
     other = Sqlite(g, name="other.db")
