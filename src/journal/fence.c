@@ -38,10 +38,10 @@ static tide_status hold_item(tide_tx *tx, const tide_checkpoint_new *given, tide
     int64_t now_us = 0;
     TIDE_TRY(tide_lease_now(tx, &now_us, err));
     TIDE_CLEANUP(tide_query_endp) tide_query *query = NULL;
-    const tide_status status = tide_tx_one(
-        &query, tx, TIDE_SQL_JOURNAL_ITEM_HOLD, err,
-        tide_bind_text("work_item_id", given->work_item_id),
-        tide_bind_i64("token", given->item_token), tide_bind_time("now", now_us));
+    const tide_status status =
+        tide_tx_one(&query, tx, TIDE_SQL_JOURNAL_ITEM_HOLD, err,
+                    tide_bind_text("work_item_id", given->work_item_id),
+                    tide_bind_i64("token", given->item_token), tide_bind_time("now", now_us));
     if (status == TIDE_NONE)
         return tide_fail(err, TIDE_E_LEASE_LOST, "token %" PRId64 " does not hold work item %s",
                          given->item_token, given->work_item_id);

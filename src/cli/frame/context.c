@@ -43,8 +43,7 @@ static tide_status check_owner(const char *path, tide_error *err)
     if (stat(path, &found) != 0)
         return errno == ENOENT || errno == ENOTDIR ? TIDE_NONE : fail_errno(path, err);
     if (found.st_uid != geteuid() && found.st_uid != 0)
-        return tide_fail(err, TIDE_E_DENIED, "%s belongs to another user; it is not trusted",
-                         path);
+        return tide_fail(err, TIDE_E_DENIED, "%s belongs to another user; it is not trusted", path);
     if (found.st_mode & (S_IWGRP | S_IWOTH))
         return tide_fail(err, TIDE_E_DENIED, "%s can be written by others: chmod 600 it", path);
     return TIDE_OK;

@@ -17,8 +17,8 @@
 #include "base/text/timefmt.h"
 #include "store/statement.h"
 #include "tidemark_sql.h"
-#include "work/schedule/cron.h"
 #include "work/item.h"
+#include "work/schedule/cron.h"
 
 static tide_status read_schedule(tide_query *query, tide_arena *arena, tide_schedule *out,
                                  tide_error *err)

@@ -101,7 +101,8 @@ static void show_tells_readers_holes_and_batches(void **state)
     assert_int_equal(15, json_number(hole, "last_seq_id"));
     assert_string_equal("damaged", json_text(hole, "reason"));
     assert_true(tide_json_node_count(tide_json_node_find(shown, "newest_batches")) <= 2);
-    const tide_json_node *batch = tide_json_node_at(tide_json_node_find(shown, "newest_batches"), 0);
+    const tide_json_node *batch =
+        tide_json_node_at(tide_json_node_find(shown, "newest_batches"), 0);
     assert_int_equal(16, json_number(batch, "first_seq_id"));
     assert_int_equal(20, json_number(batch, "last_seq_id"));
     tide_json_tree_free(shown);

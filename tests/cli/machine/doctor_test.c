@@ -1,6 +1,6 @@
 /* tidemark doctor: one line per check, exit code 1 when something is bad. */
-#include <stdlib.h>
 #include <stdio.h>
+#include <stdlib.h>
 #include <string.h>
 
 #include "cli/cli_run.h"

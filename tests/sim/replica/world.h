@@ -183,7 +183,7 @@ struct world {
     bool with_altering;
     bool with_untracking;
     bool with_untracked_parents; /* of tables with foreign keys, too */
-    bool has_orphans; /* an application has committed some */
+    bool has_orphans;            /* an application has committed some */
     bool with_skew;
     bool with_disasters;
     bool has_table[WORLD_TABLES]; /* the application's tables in this world */
