@@ -90,7 +90,9 @@ SELECT c.source_id, c.agent_id, c.data_type, c.session_id, c.epoch, c.epoch_id, 
        CAST(coalesce((SELECT sum(end_seq_id - start_seq_id + 1) FROM sequence_gaps g
                       WHERE g.source_id = c.source_id AND g.status = 'permanent'), 0) AS bigint),
        CAST(coalesce((SELECT sum(end_seq_id - start_seq_id + 1) FROM sequence_gaps g
-                      WHERE g.source_id = c.source_id AND g.status = 'recovered'), 0) AS bigint)
+                      WHERE g.source_id = c.source_id AND g.status = 'recovered'), 0) AS bigint),
+       CAST(coalesce((SELECT sum(end_seq_id - start_seq_id + 1) FROM sequence_gaps g
+                      WHERE g.source_id = c.source_id AND g.status = 'permanent' AND g.reason = 'operator'), 0) AS bigint)
 FROM (SELECT source_id, agent_id, data_type, session_id, epoch, epoch_id, version, first_seq_id, last_seq_id,
            highest_seq_id, head_seq_id, oldest_seq_id, holes, held, cursor, stored, dead, filtered, points,
            is_foreign, next_arrived_ms, head_arrived_ms, agent_now_ms, retention_ms, created_at, updated_at,

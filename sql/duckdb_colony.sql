@@ -216,7 +216,8 @@ SELECT s.source_id, s.version, s.agent_id, s.data_type, s.session_id, s.epoch, s
        s.points, s.is_foreign, s.next_arrived_ms, s.head_arrived_ms, s.agent_now_ms,
        s.retention_ms, s.oldest_seq_id, s.created_at, s.updated_at, s.last_poll_time, s.closed_at,
        s.closed_reason, s.expired, s.folded_void, s.folded_lost, s.folded_recovered,
-       coalesce(g.open, 0), coalesce(g.void, 0), coalesce(g.permanent, 0), coalesce(g.recovered, 0)
+       coalesce(g.open, 0), coalesce(g.void, 0), coalesce(g.permanent, 0), coalesce(g.recovered, 0),
+       coalesce(g.accepted, 0)
 FROM source_states s
 LEFT JOIN (
     SELECT source_id,
@@ -226,7 +227,9 @@ LEFT JOIN (
            sum(end_seq_id - start_seq_id + 1)
                FILTER (WHERE status = 'permanent')::BIGINT AS permanent,
            sum(end_seq_id - start_seq_id + 1)
-               FILTER (WHERE status = 'recovered')::BIGINT AS recovered
+               FILTER (WHERE status = 'recovered')::BIGINT AS recovered,
+           sum(end_seq_id - start_seq_id + 1)
+               FILTER (WHERE status = 'permanent' AND reason = 'operator')::BIGINT AS accepted
     FROM sequence_gaps GROUP BY source_id) g ON g.source_id = s.source_id
 WHERE (:agent_id::VARCHAR IS NULL OR s.agent_id = :agent_id)
   AND (:data_type::VARCHAR IS NULL OR s.data_type = :data_type)

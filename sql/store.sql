@@ -19,6 +19,13 @@ WHERE table_name = 'schema_version' AND table_schema = ANY (current_schemas(fals
 -- Two programs that start at once migrate one after the other. The key is 'TIDEMARK' in ASCII.
 SELECT pg_advisory_xact_lock(6073460636925383243);
 
+-- statement: probe_read
+SELECT count(*) FROM schema_version WHERE number = 1;
+
+-- statement: probe_write
+-- Changes nothing, and yet writes a page and its WAL: a store that is full, locked or read-only refuses it.
+UPDATE schema_version SET name = name WHERE number = 1;
+
 -- statement: integrity_check  only: sqlite
 PRAGMA integrity_check(20);
 

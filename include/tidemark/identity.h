@@ -57,9 +57,10 @@ TIDE_API void tide_store_identity(tide_store *store, tide_identity *out);
 typedef void tide_store_epoch_fn(void *arg, const tide_identity *before, const tide_identity *now);
 TIDE_API void tide_store_on_epoch(tide_store *store, tide_store_epoch_fn *fn, void *arg);
 
-/* Called when a call failed because of the store itself and not because of what was asked (it is away, busy, full,
- * damaged, another one), and with TIDE_OK when a call succeeds after that, on the thread of the call. The same
- * rules. */
+/* Called when a call failed because of the store itself and not because of what was asked (it is
+ * away, busy, full, damaged, another one), and with TIDE_OK when a call succeeds after that, on the
+ * thread of the call. A write that failed is followed by TIDE_OK only when a write succeeds. The
+ * same rules. */
 typedef void tide_store_failure_fn(void *arg, tide_status status, const char *text);
 TIDE_API void tide_store_on_failure(tide_store *store, tide_store_failure_fn *fn, void *arg);
 

@@ -216,6 +216,7 @@ void tide_poller_hold_stream(tide_poller *poller, tide_poll_stream *stream, tide
     report_refusal(poller, stream, status, text);
     (void)snprintf(poller->trouble, sizeof poller->trouble, "%s: %.*s", stream->name,
                    (int)tide_utf8_cut(tide_view_of(text), TROUBLE_TEXT_MAX).len, text);
+    poller->is_sink_trouble = stream->is_sink_hold;
     give_up_if_once(poller, stream->failures);
 }
 
@@ -330,7 +331,8 @@ static tide_status ask_news(tide_poller *poller, int64_t mono_us, int64_t due_us
         *wake_us = due_us < poller->watch_us ? due_us : poller->watch_us;
         return TIDE_NONE;
     }
-    int64_t wait_us = TIDE_POLLER_WATCH_US;
+    int64_t wait_us =
+        poller->options.watch_us > 0 ? poller->options.watch_us : TIDE_POLLER_WATCH_US;
     if (due_us - mono_us < wait_us)
         wait_us = due_us - mono_us < 1000 ? 1000 : due_us - mono_us;
     return ask_watch(poller, wait_us, out, err);
@@ -391,6 +393,7 @@ static tide_status take_stream(void *arg, const tide_poll_watch_stream *told, ti
     stream->now_ms = told->now_ms;
     stream->retention_ms = told->retention_ms;
     stream->told_us = tide_poller_mono(poller);
+    tide_poller_note_clock(poller, told->now_ms);
     return TIDE_OK;
 }
 
@@ -526,6 +529,7 @@ tide_status tide_poller_take(tide_poller *poller, tide_status status, tide_view 
     const int64_t elapsed_us = tide_poller_mono(poller) - poller->asked_us;
     poller->asked = TIDE_ASKED_NOTHING;
     poller->trouble[0] = '\0';
+    poller->is_sink_trouble = false;
     if (status != TIDE_OK)
         return miss(poller, asked, status, text, retry_after_us, err);
     if (asked == TIDE_ASKED_WATCH)
@@ -539,6 +543,11 @@ tide_status tide_poller_take(tide_poller *poller, tide_status status, tide_view 
 const char *tide_poller_trouble(const tide_poller *poller)
 {
     return *poller->trouble ? poller->trouble : NULL;
+}
+
+bool tide_poller_is_sink_trouble(const tide_poller *poller)
+{
+    return poller->is_sink_trouble;
 }
 
 bool tide_poller_is_caught_up(const tide_poller *poller)
@@ -564,6 +573,33 @@ bool tide_poller_is_failing(const tide_poller *poller)
     for (int i = 0; i < poller->count; i++)
         is = is || poller->streams[i].failures >= TIDE_POLLER_ONCE_TRIES;
     return is;
+}
+
+bool tide_poller_has_failures(const tide_poller *poller)
+{
+    bool has = poller->failures > 0 || poller->is_lease_lost;
+    for (int i = 0; i < poller->count; i++)
+        has = has || poller->streams[i].failures > 0;
+    return has;
+}
+
+bool tide_poller_clock(const tide_poller *poller, int64_t *offset_us)
+{
+    *offset_us = poller->clock_offset_us;
+    return poller->has_clock;
+}
+
+void tide_poller_note_clock(tide_poller *poller, int64_t now_ms)
+{
+    if (now_ms <= 0)
+        return;
+    poller->has_clock = true;
+    poller->clock_offset_us = poller->options.env->wall_us(poller->options.env) - now_ms * 1000;
+}
+
+void tide_poller_set_watch(tide_poller *poller, int64_t watch_us)
+{
+    poller->options.watch_us = watch_us;
 }
 
 bool tide_poller_is_over(const tide_poller *poller)
@@ -608,6 +644,13 @@ tide_poller_lag tide_poller_lag_after(const tide_poller_lag *lag, int64_t since_
     return later;
 }
 
+void tide_poller_lag_unproven(tide_poller_lag *lag, int64_t unproven_us)
+{
+    lag->age_us = lag->lag_us;
+    if (unproven_us > lag->lag_us)
+        lag->lag_us = unproven_us;
+}
+
 void tide_poller_lags(const tide_poller *poller, void (*fn)(void *arg, const tide_poller_lag *lag),
                       void *arg)
 {
@@ -630,6 +673,8 @@ void tide_poller_lags(const tide_poller *poller, void (*fn)(void *arg, const tid
         if (stream->came_records > 0)
             lag.bytes = (int64_t)((double)lag.records * (double)stream->came_bytes /
                                   (double)stream->came_records);
+        if (stream->is_loaded && stream->failures == 0 && !is_unread)
+            lag.proven_us = stream->told_us > stream->page_us ? stream->told_us : stream->page_us;
         if (is_unread && stream->arrived_ms > 0 && stream->now_ms >= stream->arrived_ms)
             lag.lag_us = (stream->now_ms - stream->arrived_ms) * 1000 + (mono_us - stream->told_us);
         fn(arg, &lag);

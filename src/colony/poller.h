@@ -74,6 +74,7 @@ typedef struct tide_poller_options {
     tide_reporter reporter;
     const char *reader; /* "colony-" and the store's session: one per store */
     int64_t grace_us;   /* 0: TIDE_SETTLE_GRACE_US */
+    int64_t watch_us;   /* 0: TIDE_POLLER_WATCH_US */
     /* No watches: over when everything is caught up and no hole is held any more (at most grace_us), or after
      * TIDE_POLLER_ONCE_TRIES failures in a row, and then not caught up. */
     bool is_once;
@@ -120,6 +121,8 @@ bool tide_poller_is_over(const tide_poller *poller); /* lease lost, or once and 
 bool tide_poller_is_caught_up(const tide_poller *poller);
 /* Why the answer that was taken last was refused, or could not be stored; NULL: it was neither. Borrowed until the next one. */
 const char *tide_poller_trouble(const tide_poller *poller);
+/* ... and it was not stored. */
+bool tide_poller_is_sink_trouble(const tide_poller *poller);
 
 /* How urgent the next question is: seconds until the agent drops the oldest unread record; INT64_MAX: nothing is unread. */
 int64_t tide_poller_loss_us(const tide_poller *poller);
@@ -128,6 +131,12 @@ int64_t tide_poller_loss_us(const tide_poller *poller);
 void tide_poller_refresh(tide_poller *poller);
 /* It has failed as often in a row as a single pass would put up with. */
 bool tide_poller_is_failing(const tide_poller *poller);
+/* The last answer of the agent, or of one of its streams, was a failure. */
+bool tide_poller_has_failures(const tide_poller *poller);
+/* Our wall clock against the agent's. False: the agent has not stated its time. */
+bool tide_poller_clock(const tide_poller *poller, int64_t *offset_us);
+/* How long its next watches wait: options.watch_us. */
+void tide_poller_set_watch(tide_poller *poller, int64_t watch_us);
 
 /* How the agent stands, per stream, for metrics: fn per position. */
 typedef struct tide_poller_lag {
@@ -139,11 +148,17 @@ typedef struct tide_poller_lag {
         bytes; /* of them, about: by the mean length of those that have come so far; 0: none has */
     int64_t lag_us;  /* age of the oldest unread record on the agent's clock; 0: caught up */
     int64_t loss_us; /* until the agent drops it; INT64_MAX: nothing unread, or it does not say */
+    int64_t age_us;  /* of the oldest unread record alone, where lag_us is more than that */
+    /* When the agent stated a head up to which everything was read, on the monotonic clock; 0: it
+     * has not, or there is something unread. */
+    int64_t proven_us;
     const char
         *hold; /* why nothing moves: "", "held hole", "back-off", "sink", "record too large" */
 } tide_poller_lag;
 /* The same a while later: what is unread grows older. */
 tide_poller_lag tide_poller_lag_after(const tide_poller_lag *lag, int64_t since_us);
+/* All of the stream was proven to be read so long ago: lag_us is at least that. */
+void tide_poller_lag_unproven(tide_poller_lag *lag, int64_t unproven_us);
 void tide_poller_lags(const tide_poller *poller, void (*fn)(void *arg, const tide_poller_lag *lag),
                       void *arg);
 

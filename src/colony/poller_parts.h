@@ -122,6 +122,7 @@ typedef struct tide_poll_stream {
         arrived_ms;  /* when the first unread record arrived, on the agent's clock; 0: not known */
     int64_t now_ms;  /* the agent's clock */
     int64_t told_us; /* when all this was stated, on ours */
+    int64_t page_us; /* when a page of it last arrived */
     int64_t retention_ms;
     tide_position position;
     tide_poll_page page;
@@ -181,13 +182,18 @@ struct tide_poller {
     int64_t watch_us; /* no watch before */
     int64_t probe_us; /* foreign: when a watch is tried again */
     int64_t reload_us;
-    bool is_stale; /* what the agent has told was before a refresh */
+    bool has_clock;
+    int64_t clock_offset_us; /* our wall clock against the agent's, when it stated its time last */
+    bool is_stale;           /* what the agent has told was before a refresh */
     bool is_lease_lost;
     bool is_given_up;
     char trouble[TIDE_POLLER_TROUBLE_MAX]; /* of the last answer; "": none */
+    bool is_sink_trouble;                  /* ... it is the sink's */
 };
 
 int64_t tide_poller_mono(const tide_poller *poller);
+/* The agent has stated its wall clock; 0: it has not. */
+void tide_poller_note_clock(tide_poller *poller, int64_t now_ms);
 
 /* The stream of this name, added if it is not there. TIDE_E_LIMIT: too many. */
 TIDE_MUST_CHECK tide_status tide_poller_stream(tide_poller *poller, const char *name,

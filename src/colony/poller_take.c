@@ -53,6 +53,7 @@ static void note_state(tide_poller *poller, tide_poll_stream *stream, const plac
                        const tide_reply *reply)
 {
     memcpy(poller->session_id, reply->session_id, sizeof poller->session_id);
+    stream->page_us = tide_poller_mono(poller);
     if (!reply->has_state) {
         look_for_more(stream, before);
         return;
@@ -65,6 +66,7 @@ static void note_state(tide_poller *poller, tide_poll_stream *stream, const plac
     stream->now_ms = reply->now_ms;
     stream->retention_ms = reply->retention_ms;
     stream->told_us = tide_poller_mono(poller);
+    tide_poller_note_clock(poller, reply->now_ms);
 }
 
 /* The change was applied: its position is the stream's now. */

@@ -139,6 +139,7 @@ typedef struct tide_gap_sums {
     int64_t voided;
     int64_t permanent;
     int64_t recovered;
+    int64_t accepted; /* of permanent: an operator has accepted the loss */
 } tide_gap_sums;
 
 /* Records behind the highest that was read, up to head. */

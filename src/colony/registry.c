@@ -247,6 +247,7 @@ static void read_agent(tide_agent_row *out, tide_query *query, int64_t now_us, i
     out->failed_at_us = read_time(query);
     tide_view_copy(out->error, sizeof out->error, tide_query_col_text(query));
     tide_view_copy(out->holder, sizeof out->holder, tide_query_col_text(query));
+    memcpy(out->last_holder, out->holder, sizeof out->last_holder);
     out->lease_token = tide_query_col_i64(query);
     if (read_time(query) <= lease_now_us) /* nobody any more */
         out->holder[0] = '\0';

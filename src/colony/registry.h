@@ -53,6 +53,8 @@ typedef struct tide_agent_row {
     int64_t failed_at_us;
     char error[TIDE_AGENT_ERROR_MAX + 1]; /* of the last failure; "": none since it was seen */
     char holder[TIDE_COLONY_ID_MAX + 1];  /* which colony polls it; "": nobody */
+    /* The same, also after its lease ran out; "": it gave the agent up, or never had it. */
+    char last_holder[TIDE_COLONY_ID_MAX + 1];
     int64_t lease_token;
     tide_agent_health health; /* on the store's clock */
 } tide_agent_row;

@@ -7,6 +7,8 @@
 
 #include "base/cleanup.h"
 
+enum { ACCEPT_NOTE_MAX = 200 }; /* bytes of a note in front of what the loss was */
+
 static tide_status hand_out(tide_change *out, tide_change *change)
 {
     *out = *change;
@@ -185,7 +187,15 @@ tide_status tide_settle_accept(tide_change *out, const tide_position *at, const 
 {
     memset(out, 0, sizeof *out);
     TIDE_TRY(check_gap(at, gap, err));
-    if (!tide_gap_is_open(gap->status))
+    if (gap->status == TIDE_GAP_VOID ||
+        (gap->status == TIDE_GAP_PERMANENT && strcmp(gap->reason, "operator") == 0))
         return TIDE_NONE;
-    return turn(out, at, gap, TIDE_GAP_PERMANENT, "operator", note, now_us, err);
+    /* A loss that has ended keeps in its evidence what it was. */
+    tide_gap accepted = *gap;
+    if (gap->status == TIDE_GAP_PERMANENT)
+        (void)snprintf(accepted.evidence, sizeof accepted.evidence, "%.*s%slost: %s",
+                       ACCEPT_NOTE_MAX, note ? note : "", note && *note ? "; " : "", gap->reason);
+    else if (note)
+        (void)snprintf(accepted.evidence, sizeof accepted.evidence, "%s", note);
+    return turn(out, at, gap, TIDE_GAP_PERMANENT, "operator", accepted.evidence, now_us, err);
 }

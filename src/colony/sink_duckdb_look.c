@@ -23,6 +23,7 @@ static tide_status list_positions(tide_duck *duck, const char *agent_id, const c
         sums.voided = tide_duck_col_i64(query);
         sums.permanent = tide_duck_col_i64(query);
         sums.recovered = tide_duck_col_i64(query);
+        sums.accepted = tide_duck_col_i64(query);
         TIDE_TRY(fn(arg, &position, &sums, err));
     }
     return TIDE_OK;

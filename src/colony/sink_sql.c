@@ -128,6 +128,7 @@ static tide_status read_page(tide_tx *tx, void *arg, tide_error *err)
         sums->voided = tide_query_col_i64(query);
         sums->permanent = tide_query_col_i64(query);
         sums->recovered = tide_query_col_i64(query);
+        sums->accepted = tide_query_col_i64(query);
     }
     return TIDE_OK;
 }

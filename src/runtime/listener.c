@@ -103,9 +103,29 @@ static void write_calls(tide_listener *listener, tide_metrics_writer *writer)
     }
 }
 
+static void write_store(tide_listener *listener, tide_metrics_writer *writer)
+{
+    tide_store_state state;
+    if (!listener->store_watch.store)
+        return;
+    const char *const labels[] = {tide_store_name(listener->store_watch.store)};
+    tide_store_watch_state(&listener->store_watch, &state);
+    tide_metrics_family(writer, &tide_metric_rows[TIDE_METRIC_STORE_UP]);
+    tide_metrics_sample(writer, labels, state.is_up);
+    tide_metrics_family(writer, &tide_metric_rows[TIDE_METRIC_STORE_AGE]);
+    tide_metrics_sample(writer, labels, state.age_us);
+    if (state.disk_free < 0)
+        return;
+    tide_metrics_family(writer, &tide_metric_rows[TIDE_METRIC_DISK_FREE]);
+    tide_metrics_sample(writer, labels, state.disk_free);
+    tide_metrics_family(writer, &tide_metric_rows[TIDE_METRIC_DISK_SIZE]);
+    tide_metrics_sample(writer, labels, state.disk_size);
+}
+
 static void write_net(void *arg, tide_metrics_writer *writer)
 {
     tide_listener *listener = arg;
+    write_store(listener, writer);
     if (!listener->server)
         return;
     write_counters(listener, writer);
@@ -175,31 +195,58 @@ static void serve_healthz(tide_call *call, tide_view body, void *arg)
     tide_call_http_reply(call, 200, "text/plain; charset=utf-8", tide_view_of("ok\n"));
 }
 
-void tide_listener_check_health(tide_listener *listener)
+/* False: why->text has the reason. */
+static bool is_healthy(tide_listener *listener, tide_error *why)
 {
-    const tide_listener_options *options = &listener->options;
-    bool is_unhealthy = !tide_store_watch_is_healthy(&listener->store_watch);
+    tide_store_state store;
+    tide_store_watch_state(&listener->store_watch, &store);
+    if (!store.is_up) {
+        TIDE_IGNORE(tide_fail(why, TIDE_E_UNAVAILABLE, "store is down: %s", store.reason));
+        return false;
+    }
     for (const tide_listener_component *component = listener->components;
          component < listener->components + listener->component_count; component++)
-        is_unhealthy |= component->is_healthy && !component->is_healthy(component->arg);
+        if (component->is_healthy && !component->is_healthy(component->arg, why))
+            return false;
+    return true;
+}
+
+static bool check_health(tide_listener *listener, tide_error *why)
+{
+    const tide_listener_options *options = &listener->options;
+    const bool is_unhealthy = !is_healthy(listener, why);
     if (atomic_exchange(&listener->is_unhealthy, is_unhealthy) == is_unhealthy)
-        return;
+        return !is_unhealthy;
     tide_health_set_impaired(listener->health, is_unhealthy);
     if (is_unhealthy)
-        tide_log_write(options->log, TIDE_LOG_ERROR, "not ready: a component is unhealthy",
+        tide_log_write(options->log, TIDE_LOG_ERROR, "not ready", TIDE_F("reason", why->text),
                        TIDE_F_END);
     else
         tide_log_write(options->log, TIDE_LOG_INFO, "ready again", TIDE_F_END);
+    return !is_unhealthy;
+}
+
+void tide_listener_check_health(tide_listener *listener)
+{
+    tide_error why = {0};
+    tide_store_watch_check(&listener->store_watch);
+    (void)check_health(listener, &why);
 }
 
 static void serve_readyz(tide_call *call, tide_view body, void *arg)
 {
     (void)body;
     tide_listener *listener = arg;
-    tide_listener_check_health(listener);
-    const bool is_ready = atomic_load(&listener->is_ready) && !atomic_load(&listener->is_unhealthy);
+    tide_error why = {0};
+    char text[TIDE_ERROR_TEXT_MAX + 32] = "ready\n";
+    const bool is_healthy = check_health(listener, &why);
+    const bool is_ready = atomic_load(&listener->is_ready) && is_healthy;
+    if (!is_healthy)
+        (void)snprintf(text, sizeof text, "not ready: %s\n", why.text);
+    else if (!is_ready)
+        (void)snprintf(text, sizeof text, "not ready: starting or draining\n");
     tide_call_http_reply(call, is_ready ? 200 : 503, "text/plain; charset=utf-8",
-                         tide_view_of(is_ready ? "ready\n" : "not ready\n"));
+                         tide_view_of(text));
 }
 
 static const tide_route own_routes[] = {
@@ -217,6 +264,7 @@ static const tide_route own_routes[] = {
 
 #define TOKEN_USES_US INT64_C(1000000)
 #define HEALTH_US INT64_C(1000000)
+#define PROBE_US INT64_C(1000000)
 
 static tide_status write_token_uses(void *arg, int64_t *next_us, tide_error *err)
 {
@@ -227,7 +275,7 @@ static tide_status write_token_uses(void *arg, int64_t *next_us, tide_error *err
 const tide_step tide_step_token_uses = {
     .name = "token_uses", .summary = "store when tokens were last used", .run = write_token_uses};
 
-static tide_status check_health(void *arg, int64_t *next_us, tide_error *err)
+static tide_status run_health(void *arg, int64_t *next_us, tide_error *err)
 {
     (void)err;
     *next_us = HEALTH_US;
@@ -235,8 +283,32 @@ static tide_status check_health(void *arg, int64_t *next_us, tide_error *err)
     return TIDE_OK;
 }
 
-const tide_step tide_step_health = {
-    .name = "health", .summary = "report whether the components are well", .run = check_health};
+const tide_step tide_step_health = {.name = "health",
+                                    .summary = "report whether store and components are well",
+                                    .run = run_health,
+                                    .lane = TIDE_LANE_OWN};
+
+/* The state of the store has the failure; reported here it would be logged twice. */
+static tide_status probe_store(void *arg, int64_t *next_us, tide_error *err)
+{
+    *next_us = PROBE_US;
+    return tide_store_watch_probe(arg, err) >= TIDE_OK ? TIDE_OK : TIDE_NONE;
+}
+
+const tide_step tide_step_store_probe = {.name = "store_probe",
+                                         .summary = "find out whether the store answers",
+                                         .run = probe_store,
+                                         .lane = TIDE_LANE_OWN};
+
+/* The store is known when the daemon starts. */
+static tide_status bind_probe(tide_listener *listener, tide_error *err)
+{
+    if (listener->store_watch.store)
+        return tide_ticker_bind(listener->ticker, &tide_step_store_probe,
+                                &(tide_step_binding){.arg = &listener->store_watch}, err);
+    tide_ticker_skip(listener->ticker, &tide_step_store_probe);
+    return TIDE_OK;
+}
 
 static tide_status open_ticker(tide_listener *listener, tide_error *err)
 {
@@ -248,6 +320,8 @@ static tide_status open_ticker(tide_listener *listener, tide_error *err)
                                                     .log = options->log,
                                                     .metrics = listener->metrics},
                              err));
+    TIDE_TRY(tide_ticker_bind(listener->ticker, &tide_step_health,
+                              &(tide_step_binding){.arg = listener}, err));
     if (!options->store) { /* the tokens of a file have no uses */
         tide_ticker_skip(listener->ticker, &tide_step_token_uses);
         return TIDE_OK;
@@ -304,8 +378,8 @@ static tide_status open_access(tide_listener *listener, tide_error *err)
 void tide_listener_watch_store(tide_listener *listener, tide_store *store)
 {
     if (!listener->store_watch.store)
-        tide_store_watch_init(&listener->store_watch, store, listener->options.log,
-                              listener->metrics);
+        tide_store_watch_init(&listener->store_watch, store, listener->options.env,
+                              listener->options.log, listener->metrics);
 }
 
 static tide_status open_components(tide_listener *listener, tide_error *err)
@@ -417,6 +491,11 @@ void tide_listener_closep(tide_listener **listener)
 tide_metrics *tide_listener_metrics(tide_listener *listener)
 {
     return listener->metrics;
+}
+
+tide_store_watch *tide_listener_store_watch(tide_listener *listener)
+{
+    return &listener->store_watch;
 }
 
 tide_ticker *tide_listener_ticker(tide_listener *listener)
@@ -568,6 +647,7 @@ tide_status tide_listener_serve(tide_listener *listener, tide_error *err)
     for (int i = 0; i < listener->component_count; i++)
         if (listener->components[i].start)
             TIDE_TRY(listener->components[i].start(listener->components[i].arg, err));
+    TIDE_TRY(bind_probe(listener, err));
     TIDE_TRY(tide_ticker_start(listener->ticker, err));
     atomic_store(&listener->is_ready, true);
     print_ready(listener);

@@ -9,8 +9,9 @@
  *     tide_listener_close
  *
  * Besides what is added it serves /healthz (the process lives), /readyz (200 from `ready` on, 503
- * while it drains or a component is unhealthy), /metrics, grpc.health.v1 and reflection. These need
- * no credentials, except /metrics, which needs the role read.
+ * with the reason while it drains, its store is down or a component is unhealthy), /metrics,
+ * grpc.health.v1 and reflection. These need no credentials, except /metrics, which needs the role
+ * read. None of them calls the store (store_watch.h).
  *
  * Authorisation: callers of this machine have every role, unless tokens are required or the call
  * may come from a web page (net/server/auth.h). Other callers need a token of the store or of the
@@ -30,12 +31,12 @@
 #include "runtime/metrics.h"
 #include "runtime/ticker.h"
 
-/* Steps that every daemon has. */
+/* Steps that every daemon has. Health and the probe have threads of their own: the first never waits
+ * for the store, the second may hang in it. */
 extern const tide_step tide_step_token_uses;
-#define TIDE_LISTENER_STEPS &tide_step_token_uses
-
-/* For daemons with components that have is_healthy: grpc.health.v1 and the log follow it. */
 extern const tide_step tide_step_health;
+extern const tide_step tide_step_store_probe;
+#define TIDE_LISTENER_STEPS &tide_step_token_uses, &tide_step_health, &tide_step_store_probe
 
 enum {
     TIDE_LISTENER_PORTS_MAX = 4,
@@ -116,9 +117,9 @@ typedef struct tide_listener_component {
     /* Called at the begin of a drain, on the thread that handles signals: end the calls that wait
      * for changes. NULL: nothing. */
     void (*leave)(void *arg);
-    /* Can it do its work? Called by /readyz and tide_listener_check_health, from any thread.
-     * NULL: always. */
-    bool (*is_healthy)(void *arg);
+    /* Can it do its work? False: why->text has the reason. Called by /readyz and
+     * tide_listener_check_health, from any thread; it must not wait. NULL: always. */
+    bool (*is_healthy)(void *arg, tide_error *why);
     void *arg;
 } tide_listener_component;
 
@@ -127,9 +128,12 @@ TIDE_MUST_CHECK tide_status tide_listener_join(tide_listener *listener,
                                                const tide_listener_component *component,
                                                tide_error *err);
 
-/* Call is_healthy of all components; report a change by grpc.health.v1 and the log. From any
- * thread; tide_step_health calls it every second. */
+/* Look at the state of the store and call is_healthy of all components; report a change by
+ * grpc.health.v1 and the log. From any thread; tide_step_health calls it every second. */
 void tide_listener_check_health(tide_listener *listener);
+
+/* The state of the store; borrowed. Never NULL: without a store it is always up. */
+struct tide_store_watch *tide_listener_store_watch(tide_listener *listener);
 
 /* TIDE_OK: every call was finished. TIDE_E_INTERRUPTED: calls were cut off. */
 TIDE_MUST_CHECK tide_status tide_listener_serve(tide_listener *listener, tide_error *err);

@@ -90,10 +90,15 @@ enum {
       "epochs that began while this process had the store open")                                   \
     X(STORE_LOST_TAILS, "tidemark_store_lost_tails", COUNTER, "", "store", NONE,                   \
       "times that acknowledged commits were lost with the end of the write-ahead log")             \
-    X(STORE_UP, "tidemark_store_up", GAUGE, "", "store", NONE,                                     \
-      "1, or 0 after a call that found the store away, full, damaged or another one")              \
     X(STORE_FAILURES, "tidemark_store_failures", COUNTER, "", "store,reason", NONE,                \
       "calls of the store that failed because it was away, busy, full, damaged or another one")    \
+    X(STORE_UP, "tidemark_store_up", GAUGE, "", "store", NONE,                                     \
+      "1 while the store answers and takes writes, else 0")                                        \
+    X(STORE_AGE, "tidemark_store_age_seconds", GAUGE, "seconds", "store", NONE,                    \
+      "time since a call of the store last succeeded")                                             \
+    X(DISK_FREE, "tidemark_disk_free_bytes", GAUGE, "bytes", "store", NONE,                        \
+      "free bytes on the disk of a store that is a file")                                          \
+    X(DISK_SIZE, "tidemark_disk_size_bytes", GAUGE, "bytes", "store", NONE, "size of that disk")   \
     X(AUTH_FAILURES, "tidemark_auth_failures", COUNTER, "", "reason", NONE,                        \
       "calls refused for their credentials")                                                       \
     X(RPC_CALLS, "tidemark_rpc_calls", COUNTER, "", "method,code", NONE,                           \
@@ -124,7 +129,7 @@ enum {
     X(OTLP_REFUSED, "tidemark_otlp_refused_records", COUNTER, "records", "signal,reason", NONE,    \
       "records refused by the OTLP receiver")                                                      \
     X(CHECKPOINT_LAG, "checkpoint_lag_seconds", GAUGE, "seconds", "agent_id,data_type", NONE,      \
-      "age of the oldest unread record, on the agent's clock")                                     \
+      "age of the oldest unread record, or time since all was proven read, if that is more")       \
     X(GAPS_DETECTED, "sequence_gaps_detected", COUNTER, "", "agent_id,data_type", NONE,            \
       "gaps that were found")                                                                      \
     X(GAPS_RECOVERED, "sequence_gaps_recovered", COUNTER, "", "agent_id,data_type", NONE,          \
@@ -149,6 +154,8 @@ enum {
       "records that cannot be decoded")                                                            \
     X(COLONY_FAILURES, "tidemark_colony_failures", COUNTER, "", "agent_id,status", NONE,           \
       "requests without a usable response")                                                        \
+    X(COLONY_CLOSED, "tidemark_colony_closed_positions", COUNTER, "", "agent_id,reason", NONE,     \
+      "positions that were closed because an agent has another history, by reason")                \
     X(COLONY_LAG, "tidemark_colony_lag_records", GAUGE, "records", "agent_id,data_type", NONE,     \
       "records that agents have and the colony has not stored")                                    \
     X(COLONY_LAG_BYTES, "tidemark_colony_lag_bytes", GAUGE, "bytes", "agent_id,data_type", NONE,   \
@@ -157,6 +164,22 @@ enum {
       "agent_id,data_type", NONE, "until an agent drops its oldest unread record")                 \
     X(COLONY_HOLD, "tidemark_colony_hold", GAUGE, "", "agent_id,data_type,reason", NONE,           \
       "1 while a stream is held, with the reason")                                                 \
+    X(COLONY_AGENT_UP, "tidemark_colony_agent_up", GAUGE, "", "agent_id", NONE,                    \
+      "1 while an agent that is polled here answers and its records are stored, else 0")           \
+    X(COLONY_AGENT_AGE, "tidemark_colony_agent_age_seconds", GAUGE, "seconds", "agent_id", NONE,   \
+      "time since an agent was last read without a failure")                                       \
+    X(COLONY_STORE_UP, "tidemark_colony_store_up", GAUGE, "", "", NONE,                            \
+      "1 while the colony's store answers and takes writes, else 0")                               \
+    X(COLONY_STORE_AGE, "tidemark_colony_store_age_seconds", GAUGE, "seconds", "", NONE,           \
+      "time since a call of the colony's store last succeeded")                                    \
+    X(COLONY_CLOCK_OFFSET, "tidemark_colony_clock_offset_seconds", GAUGE, "seconds", "", NONE,     \
+      "the colony's clock against the median of its agents' clocks; above 0: it is ahead")         \
+    X(COLONY_CLOCK_SUSPECT, "tidemark_colony_clock_suspect", GAUGE, "", "", NONE,                  \
+      "1 while the colony's clock is more than 10 minutes off the median of its agents' clocks")   \
+    X(COLONY_VIEW_AGE, "tidemark_colony_view_age_seconds", GAUGE, "seconds", "", NONE,             \
+      "age of the metrics that are read from the store: agents, lost, unexplained, pending")       \
+    X(COLONY_LOST, "tidemark_colony_lost_records", GAUGE, "records", "agent_id,data_type", NONE,   \
+      "records that are lost and that no operator has accepted")                                   \
     X(COLONY_AGENTS, "tidemark_colony_agents", GAUGE, "", "health", NONE, "agents by health")      \
     X(COLONY_UNEXPLAINED, "tidemark_colony_unexplained_numbers", GAUGE, "", "", NONE,              \
       "sequence numbers that the ledger does not explain; 0 unless records are missing")           \

@@ -1,15 +1,21 @@
 #include "runtime/store_watch.h"
 
+#include <inttypes.h>
 #include <limits.h>
 #include <stdio.h>
 #include <string.h>
 #include <sys/stat.h>
+#include <sys/statvfs.h>
 
 #include <tidemark/identity.h>
 
+#include "base/cleanup.h"
+#include "base/text/utf8.h"
+#include "store/statement.h"
 #include "store/url.h"
+#include "tidemark_sql.h"
 
-enum { QUIET_US = 1000000 };
+/* ---- what the store reports ---- */
 
 static void count_epoch(tide_store_watch *watch, int64_t epoch, int64_t changes)
 {
@@ -93,71 +99,240 @@ static void count_lost_tails(tide_store_watch *watch)
                         count);
 }
 
-static void note_health(tide_store_watch *watch, bool is_up)
+static int64_t now_us(const tide_store_watch *watch)
 {
-    atomic_store(&watch->is_away, !is_up);
-    tide_series_set(
-        tide_metrics_series(watch->metrics, TIDE_METRIC_STORE_UP, tide_store_name(watch->store)),
-        is_up);
+    return watch->env->mono_us(watch->env);
 }
 
-static void report_failure(void *arg, tide_status status, const char *text)
+/* Under the lock. */
+static void note_failure(tide_store_watch *watch, tide_status status, const char *text)
+{
+    if (watch->failed_us == 0)
+        watch->failed_us = now_us(watch);
+    watch->status = status;
+    if (status == TIDE_E_FULL)
+        watch->full_us = now_us(watch);
+    const tide_view cut = tide_utf8_cut(tide_view_of(text), sizeof watch->reason - 1);
+    (void)snprintf(watch->reason, sizeof watch->reason, "%.*s", (int)cut.len, cut.ptr);
+}
+
+static void note_success(tide_store_watch *watch)
+{
+    watch->success_us = now_us(watch);
+    watch->failed_us = 0;
+    watch->status = TIDE_OK;
+}
+
+static void report_call(void *arg, tide_status status, const char *text)
 {
     tide_store_watch *watch = arg;
-    tide_env *env = tide_store_env(watch->store);
-    const char *name = tide_store_name(watch->store);
-    const char *reason = tide_status_get(status)->name;
-    /* A commit whose outcome is open, or a busy moment, says nothing of the store. */
-    if (status != TIDE_E_OUTCOME_UNKNOWN && status != TIDE_E_BUSY)
-        note_health(watch, status >= TIDE_OK);
-    if (status >= TIDE_OK)
-        return;
-    tide_series_add(tide_metrics_series(watch->metrics, TIDE_METRIC_STORE_FAILURES, name, reason),
-                    1);
     (void)pthread_mutex_lock(&watch->lock);
-    const int64_t now_us = env->mono_us(env);
-    const bool is_quiet = now_us < watch->quiet_until_us;
-    const int64_t left_out = watch->left_out;
-    watch->left_out = is_quiet ? left_out + 1 : 0;
-    if (!is_quiet)
-        watch->quiet_until_us = now_us + QUIET_US;
+    if (status < TIDE_OK)
+        note_failure(watch, status, text);
+    else if (!watch->is_sink_failing)
+        note_success(watch);
     (void)pthread_mutex_unlock(&watch->lock);
-    if (!is_quiet)
-        tide_log_write(watch->log, TIDE_LOG_WARN, "store call failed", TIDE_F("store", name),
-                       TIDE_F("reason", reason), TIDE_F("error", text),
-                       TIDE_FI("left_out", left_out), TIDE_F_END);
+    if (status < TIDE_OK)
+        tide_series_add(tide_metrics_series(watch->metrics, TIDE_METRIC_STORE_FAILURES,
+                                            tide_store_name(watch->store),
+                                            tide_status_get(status)->name),
+                        1);
 }
 
-void tide_store_watch_init(tide_store_watch *watch, tide_store *store, tide_log *log,
+static bool is_of_sink(tide_status status)
+{
+    return status == TIDE_E_UNAVAILABLE || status == TIDE_E_BUSY || status == TIDE_E_TIMEOUT ||
+           status == TIDE_E_FULL || status == TIDE_E_IO || status == TIDE_E_DAMAGED ||
+           status == TIDE_E_DENIED || status == TIDE_E_OUTCOME_UNKNOWN;
+}
+
+void tide_store_watch_sink(tide_store_watch *watch, tide_status status, const char *text)
+{
+    if (!watch->env || (status < TIDE_OK && !is_of_sink(status)))
+        return;
+    (void)pthread_mutex_lock(&watch->lock);
+    if (status < TIDE_OK) {
+        watch->is_sink_failing = true;
+        note_failure(watch, status, text);
+    } else if (watch->is_sink_failing) {
+        watch->is_sink_failing = false;
+        note_success(watch);
+    }
+    (void)pthread_mutex_unlock(&watch->lock);
+}
+
+/* ---- brackets and the probe ---- */
+
+void tide_store_watch_begin(tide_store_watch *watch, tide_store_bracket bracket)
+{
+    if (!watch->env)
+        return;
+    (void)pthread_mutex_lock(&watch->lock);
+    watch->begun_us[bracket] = now_us(watch);
+    (void)pthread_mutex_unlock(&watch->lock);
+}
+
+void tide_store_watch_end(tide_store_watch *watch, tide_store_bracket bracket, tide_status status)
+{
+    if (!watch->env)
+        return;
+    (void)pthread_mutex_lock(&watch->lock);
+    watch->begun_us[bracket] = 0;
+    if (status >= TIDE_OK)
+        watch->success_us = now_us(watch); /* failures end when the store reports it */
+    (void)pthread_mutex_unlock(&watch->lock);
+}
+
+static tide_status probe_read(tide_tx *tx, void *arg, tide_error *err)
+{
+    (void)arg;
+    TIDE_CLEANUP(tide_query_endp) tide_query *query = NULL;
+    TIDE_TRY(tide_query_begin(&query, tx, TIDE_SQL_PROBE_READ, err));
+    return tide_query_one(query, err);
+}
+
+static tide_status probe_write(tide_tx *tx, void *arg, tide_error *err)
+{
+    (void)arg;
+    TIDE_CLEANUP(tide_query_endp) tide_query *query = NULL;
+    TIDE_TRY(tide_query_begin(&query, tx, TIDE_SQL_PROBE_WRITE, err));
+    return tide_query_run(query, NULL, err);
+}
+
+/* The probe may wait, so it also measures the disk. */
+static void measure_disk(tide_store_watch *watch)
+{
+    struct statvfs disk;
+    tide_store_url url;
+    if (tide_store_engine(watch->store) != TIDE_ENGINE_SQLITE ||
+        tide_store_url_parse(&url, tide_store_name(watch->store), NULL) < TIDE_OK ||
+        statvfs(url.target, &disk) != 0)
+        return;
+    (void)pthread_mutex_lock(&watch->lock);
+    watch->disk_free = (int64_t)(disk.f_bavail * disk.f_frsize);
+    watch->disk_size = (int64_t)(disk.f_blocks * disk.f_frsize);
+    (void)pthread_mutex_unlock(&watch->lock);
+}
+
+tide_status tide_store_watch_probe(tide_store_watch *watch, tide_error *err)
+{
+    measure_disk(watch);
+    (void)pthread_mutex_lock(&watch->lock);
+    const bool is_failing = watch->failed_us != 0;
+    (void)pthread_mutex_unlock(&watch->lock);
+    tide_store_watch_begin(watch, TIDE_STORE_PROBE);
+    /* A write that failed is followed by no other where no client calls: then this one ends it. */
+    const tide_status status = is_failing
+                                   ? tide_store_write(watch->store, probe_write, NULL, err)
+                                   : tide_store_read_local(watch->store, probe_read, NULL, err);
+    tide_store_watch_end(watch, TIDE_STORE_PROBE, status);
+    return status;
+}
+
+/* ---- the state ---- */
+
+static bool is_soft(tide_status status)
+{
+    return status == TIDE_E_BUSY || status == TIDE_E_OUTCOME_UNKNOWN;
+}
+
+/* Under the lock. */
+static int64_t get_hang_us(const tide_store_watch *watch, int64_t now)
+{
+    int64_t longest_us = 0;
+    for (int i = 0; i < TIDE_STORE_BRACKET_COUNT; i++)
+        if (watch->begun_us[i] != 0 && now - watch->begun_us[i] > longest_us)
+            longest_us = now - watch->begun_us[i];
+    return longest_us >= TIDE_STORE_HANG_US ? longest_us : 0;
+}
+
+static void get_state(const tide_store_watch *watch, tide_store_state *out)
+{
+    const int64_t now = now_us(watch);
+    const int64_t hang_us = get_hang_us(watch, now);
+    const bool is_full = watch->full_us != 0 && now - watch->full_us < TIDE_STORE_FULL_US;
+    const bool is_failing =
+        is_full || (watch->failed_us != 0 &&
+                    (!is_soft(watch->status) || now - watch->failed_us >= TIDE_STORE_SOFT_US));
+    *out = (tide_store_state){.is_up = hang_us == 0 && !is_failing,
+                              .age_us = now - watch->success_us,
+                              .disk_free = watch->disk_free,
+                              .disk_size = watch->disk_size};
+    if (is_failing)
+        memcpy(out->reason, watch->reason, sizeof out->reason);
+    else if (hang_us > 0)
+        (void)snprintf(out->reason, sizeof out->reason,
+                       "the store has not answered for %" PRId64 " s", hang_us / 1000000);
+}
+
+void tide_store_watch_state(tide_store_watch *watch, tide_store_state *out)
+{
+    *out = (tide_store_state){.is_up = true, .disk_free = -1};
+    if (!watch->env)
+        return;
+    (void)pthread_mutex_lock(&watch->lock);
+    get_state(watch, out);
+    (void)pthread_mutex_unlock(&watch->lock);
+}
+
+void tide_store_watch_check(tide_store_watch *watch)
+{
+    tide_store_state state;
+    if (!watch->env)
+        return;
+    (void)pthread_mutex_lock(&watch->lock);
+    get_state(watch, &state);
+    const bool is_turned = state.is_up == watch->is_logged_down;
+    const int64_t now = now_us(watch);
+    const int64_t down_us = now - watch->down_us;
+    if (is_turned) {
+        watch->is_logged_down = !state.is_up;
+        watch->down_us = now;
+    }
+    (void)pthread_mutex_unlock(&watch->lock);
+    if (!is_turned)
+        return;
+    const char *name = watch->store ? tide_store_name(watch->store) : "";
+    if (state.is_up)
+        tide_log_write(watch->log, TIDE_LOG_INFO, "store is up again", TIDE_F("store", name),
+                       TIDE_FI("down_seconds", down_us / 1000000), TIDE_F_END);
+    else
+        tide_log_write(watch->log, TIDE_LOG_ERROR, "store is down", TIDE_F("store", name),
+                       TIDE_F("reason", state.reason), TIDE_F_END);
+}
+
+/* ---- life ---- */
+
+void tide_store_watch_init(tide_store_watch *watch, tide_store *store, tide_env *env, tide_log *log,
                            tide_metrics *metrics)
 {
     tide_identity identity;
-    *watch = (tide_store_watch){.store = store, .log = log, .metrics = metrics};
+    *watch = (tide_store_watch){
+        .store = store, .env = env, .log = log, .metrics = metrics, .disk_free = -1};
     (void)pthread_mutex_init(&watch->lock, NULL);
+    watch->success_us = now_us(watch); /* it was opened a moment ago */
+    if (!store)
+        return;
     tide_store_identity(store, &identity);
     count_epoch(watch, identity.epoch, tide_store_epoch_changes(store));
     report_opening(watch);
     report_mode(watch);
     count_lost_tails(watch);
-    note_health(watch, true);
     /* Alerts watch how it rises: it is there from the beginning. */
     (void)tide_metrics_series(metrics, TIDE_METRIC_STORE_FAILURES, tide_store_name(store),
                               tide_status_get(TIDE_E_FULL)->name);
     tide_store_on_epoch(store, report_epoch, watch);
-    tide_store_on_failure(store, report_failure, watch);
-}
-
-bool tide_store_watch_is_healthy(const tide_store_watch *watch)
-{
-    return !atomic_load(&watch->is_away);
+    tide_store_on_failure(store, report_call, watch);
 }
 
 void tide_store_watch_done(tide_store_watch *watch)
 {
-    if (!watch->store)
+    if (!watch->env)
         return;
-    tide_store_on_epoch(watch->store, NULL, NULL);
-    tide_store_on_failure(watch->store, NULL, NULL);
+    if (watch->store) {
+        tide_store_on_epoch(watch->store, NULL, NULL);
+        tide_store_on_failure(watch->store, NULL, NULL);
+    }
     (void)pthread_mutex_destroy(&watch->lock);
-    watch->store = NULL;
+    *watch = (tide_store_watch){.store = NULL};
 }

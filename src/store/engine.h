@@ -185,9 +185,10 @@ struct tide_store {
     void *on_epoch_arg;
     tide_store_failure_fn *on_failure; /* NULL: none */
     void *on_failure_arg;
-    atomic_bool is_failing;    /* the last call failed because of the store */
-    atomic_bool is_mismatched; /* the server is not the one that this store was opened on */
-    int64_t open_until_us;     /* real time by which opening ends; 0: the store is open */
+    atomic_bool is_failing;       /* the last call failed because of the store */
+    atomic_bool is_write_failing; /* ... and so did the last write */
+    atomic_bool is_mismatched;    /* the server is not the one that this store was opened on */
+    int64_t open_until_us;        /* real time by which opening ends; 0: the store is open */
 };
 
 extern const tide_engine_ops tide_sqlite_ops;
@@ -195,7 +196,8 @@ extern const tide_engine_ops tide_pg_ops;
 
 /* store.c: tell the store's observer of a failure of the store, and of the first success behind one. Called
  * for every call; by an engine for a failure that its caller does not see. */
-void tide_store_report_call(tide_store *store, tide_status status, const tide_error *err);
+void tide_store_report_call(tide_store *store, tide_status status, bool is_write,
+                            const tide_error *err);
 
 /* tx.c: the engine-independent half of a transaction. */
 void tide_tx_init(tide_tx *tx, tide_store *store, void *connection, tide_query_pool *pool,

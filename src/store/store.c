@@ -121,22 +121,29 @@ static tide_status enter(tide_store *store, tide_error *err)
     return TIDE_OK;
 }
 
-/* Is it the store that failed, and not what was asked of it? */
-static bool is_of_store(tide_store *store, tide_status status)
+/* Is it the store that failed, and not what was asked of it? A write that is denied found the store
+ * read-only: no closure refuses by that status. */
+static bool is_of_store(tide_store *store, tide_status status, bool is_write)
 {
     return status == TIDE_E_UNAVAILABLE || status == TIDE_E_BUSY || status == TIDE_E_TIMEOUT ||
            status == TIDE_E_OUTCOME_UNKNOWN || status == TIDE_E_FULL || status == TIDE_E_IO ||
-           status == TIDE_E_DAMAGED ||
+           status == TIDE_E_DAMAGED || (is_write && status == TIDE_E_DENIED) ||
            (status == TIDE_E_MISMATCH && atomic_load(&store->is_mismatched));
 }
 
-/* Each failure, and the first success behind one. */
-void tide_store_report_call(tide_store *store, tide_status status, const tide_error *err)
+/* Each failure, and the first success behind one. A store that is full, read-only or locked can
+ * still be read, so only a write ends a failure of writes. */
+void tide_store_report_call(tide_store *store, tide_status status, bool is_write,
+                            const tide_error *err)
 {
-    const bool is_failure = is_of_store(store, status);
-    if (!is_failure && (status < TIDE_OK || !atomic_load(&store->is_failing)))
+    const bool is_failure = is_of_store(store, status, is_write);
+    const bool ends_failure =
+        atomic_load(&store->is_write_failing) ? is_write : atomic_load(&store->is_failing);
+    if (!is_failure && (status < TIDE_OK || !ends_failure))
         return;
     atomic_store(&store->is_failing, is_failure);
+    if (is_write)
+        atomic_store(&store->is_write_failing, is_failure);
     (void)pthread_mutex_lock(&store->identity_lock);
     tide_store_failure_fn *report = store->on_failure;
     void *arg = store->on_failure_arg;
@@ -157,9 +164,10 @@ static void end_call(tide_store *store)
     (void)pthread_mutex_unlock(&store->user_lock);
 }
 
-static tide_status leave(tide_store *store, tide_status status, const tide_error *err)
+static tide_status leave(tide_store *store, tide_status status, bool is_write,
+                         const tide_error *err)
 {
-    tide_store_report_call(store, status, err);
+    tide_store_report_call(store, status, is_write, err);
     end_call(store);
     return status;
 }
@@ -265,7 +273,7 @@ tide_status tide_store_write(tide_store *store, tide_tx_fn *fn, void *arg, tide_
     if (store->options.mode == TIDE_STORE_AS_IS)
         return tide_fail(err, TIDE_E_DENIED, "%s was opened for reading only", store->name);
     TIDE_TRY(enter(store, err));
-    return leave(store, store->ops->write(store, fn, arg, err), err);
+    return leave(store, store->ops->write(store, fn, arg, err), true, err);
 }
 
 tide_status tide_store_write_by_id(tide_store *store, tide_tx_fn *fn, void *arg, bool is_callers_id,
@@ -278,7 +286,7 @@ tide_status tide_store_write_by_id(tide_store *store, tide_tx_fn *fn, void *arg,
     tide_error unknown = {.status = TIDE_OK};
     TIDE_TRY(enter(store, err));
     const tide_status status =
-        leave(store, store->ops->write_by_id(store, fn, arg, &unknown), &unknown);
+        leave(store, store->ops->write_by_id(store, fn, arg, &unknown), true, &unknown);
     if (status == TIDE_E_OUTCOME_UNKNOWN && is_callers_id)
         return tide_fail_advised(err, TIDE_E_UNAVAILABLE, "%s; repeating with the same id is safe",
                                  unknown.text);
@@ -301,18 +309,18 @@ tide_status tide_store_read(tide_store *store, tide_tx_fn *fn, void *arg, tide_e
 {
     TIDE_NEED(store && fn, err);
     TIDE_TRY(enter(store, err));
-    return leave(store, store->ops->read(store, fn, arg, false, err), err);
+    return leave(store, store->ops->read(store, fn, arg, false, err), false, err);
 }
 
 tide_status tide_store_read_local(tide_store *store, tide_tx_fn *fn, void *arg, tide_error *err)
 {
     TIDE_NEED(store && fn, err);
     TIDE_TRY(enter(store, err));
-    return leave(store, store->ops->read(store, fn, arg, true, err), err);
+    return leave(store, store->ops->read(store, fn, arg, true, err), false, err);
 }
 
 tide_status tide_store_look(tide_store *store, const tide_readonly_query *look, tide_error *err)
 {
     TIDE_TRY(enter(store, err));
-    return leave(store, store->ops->look(store, look, err), err);
+    return leave(store, store->ops->look(store, look, err), false, err);
 }

@@ -153,7 +153,7 @@ static void the_alerts_ask_for_metrics_that_exist(void **state)
             count += check_names(expression + 6);
     }
     (void)fclose(file);
-    assert_int_equal(9, count);
+    assert_int_equal(19, count);
 }
 
 TEST_FILE()

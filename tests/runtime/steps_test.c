@@ -27,18 +27,23 @@ typedef struct daemon_row {
 
 /* A daemon that loses a step fails here, and one that gets a step says so here. */
 static const daemon_row daemons[] = {
-    {"agent", tidemark_agent_steps, "token_uses health feed_retention feed_writes collect"},
+    {"agent", tidemark_agent_steps,
+     "token_uses health store_probe feed_retention feed_writes collect"},
     {"colony", tidemark_colony_steps,
-     "token_uses agent_leases registry_watch gap_recovery colony_retention lag_history sweep"},
+     "token_uses health store_probe agent_leases registry_watch gap_recovery colony_retention "
+     "lag_history agent_status fleet_view sweep"},
     {"replica", tidemark_replica_steps,
-     "token_uses replica_sync replica_collect replica_compare replica_snapshot"},
-    {"lake", tidemark_lake_steps, "token_uses lake_figures"},
+     "token_uses health store_probe replica_sync replica_collect replica_compare "
+     "replica_snapshot"},
+    {"lake", tidemark_lake_steps, "token_uses health store_probe lake_figures"},
     {"serve", tidemark_serve_steps,
-     "token_uses sweep clean_keys clean_items clean_checkpoints work_figures"},
+     "token_uses health store_probe sweep clean_keys clean_items clean_checkpoints "
+     "work_figures"},
     {"work run", tidemark_work_run_steps, "sweep"},
     {"up", tidemark_up_steps,
-     "token_uses health feed_retention feed_writes collect agent_leases registry_watch "
-     "gap_recovery colony_retention lag_history sweep clean_keys clean_items clean_checkpoints "
+     "token_uses health store_probe feed_retention feed_writes collect agent_leases "
+     "registry_watch gap_recovery colony_retention lag_history agent_status fleet_view sweep "
+     "clean_keys clean_items clean_checkpoints "
      "replica_sync replica_collect replica_compare replica_snapshot work_figures lake_figures"},
 };
 
@@ -109,6 +114,8 @@ static void sim_open(sim *s, store_test *t, const tide_work_maintenance_options 
                   &t->err);
     tide_ticker_skip(s->ticker, &tide_step_token_uses);
     tide_ticker_skip(s->ticker, &tide_step_work_figures);
+    tide_ticker_skip(s->ticker, &tide_step_health);
+    tide_ticker_skip(s->ticker, &tide_step_store_probe);
     assert_ok_err(tide_work_maintenance_bind(s->maintenance, s->ticker, &t->err), &t->err);
 }
 

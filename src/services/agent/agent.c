@@ -85,7 +85,10 @@ static tide_status open_components(tide_agent *a, tide_error *err)
     TIDE_TRY(tide_long_poll_open(&a->waiter, store, TIDE_FEED_TOPIC, err));
     TIDE_TRY(tide_feed_writer_open(
         &a->writer, a->feed, options->listener.env,
-        &(tide_feed_writer_options){.queue_max = options->queue_max, .metrics = metrics}, err));
+        &(tide_feed_writer_options){.queue_max = options->queue_max,
+                                    .metrics = metrics,
+                                    .watch = tide_listener_store_watch(a->listener)},
+        err));
     TIDE_TRY(tide_otlp_pool_new(&a->otlp, options->listener.env, a->feed, options->sample_fraction,
                                 err));
     TIDE_TRY(tide_streams_board_new(&a->board, err));
@@ -118,15 +121,13 @@ static tide_status start(void *arg, tide_error *err)
                                                     .env = a->options->listener.env,
                                                     .collect_us = a->options->collect_us};
     TIDE_TRY(tide_agent_maintenance_open(&a->maintenance, &options, err));
-    TIDE_TRY(
-        tide_ticker_bind(ticker, &tide_step_health, &(tide_step_binding){.arg = a->listener}, err));
     return tide_agent_maintenance_bind(a->maintenance, ticker, err);
 }
 
-static bool is_healthy(void *arg)
+static bool is_healthy(void *arg, tide_error *why)
 {
-    const tide_agent *a = arg;
-    return !a->writer || tide_feed_writer_is_healthy(a->writer);
+    tide_agent *a = arg;
+    return !a->writer || tide_feed_writer_is_healthy(a->writer, why);
 }
 
 static void leave(void *arg)

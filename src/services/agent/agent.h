@@ -17,8 +17,7 @@
 #include "services/agent/maintenance.h"
 
 /* Steps of the component, and of the daemon. */
-#define TIDE_AGENT_STEPS                                                                           \
-    &tide_step_health, &tide_step_feed_retention, &tide_step_feed_writes, &tide_step_collect
+#define TIDE_AGENT_STEPS &tide_step_feed_retention, &tide_step_feed_writes, &tide_step_collect
 extern const tide_step *const tidemark_agent_steps[];
 
 #define TIDE_AGENT_COLLECT_US INT64_C(15000000)

@@ -7,6 +7,7 @@
 #include <string.h>
 
 #include "base/thread.h"
+#include "runtime/store_watch.h"
 
 enum {
     GROUP_STREAMS_MAX = TIDE_FEED_COMMIT_STREAMS_MAX,
@@ -18,6 +19,7 @@ struct tide_feed_writer {
     tide_env *env;
     tide_metrics *metrics;
     int64_t queue_max;
+    tide_store_watch *watch; /* NULL: none */
     atomic_int_fast64_t failures;
     atomic_int damaged; /* commits that have met damage since the last one that was stored */
     pthread_t thread;
@@ -230,7 +232,11 @@ static tide_status commit_group(tide_feed_writer *writer, group *g, tide_error *
     for (int i = 0; i < g->portion_count; i++)
         records[i] = g->portions[i].records;
     const int64_t before_us = writer->env->mono_us(writer->env);
+    if (writer->watch)
+        tide_store_watch_begin(writer->watch, TIDE_STORE_APPEND);
     const tide_status status = tide_feed_commit(writer->feed, records, g->portion_count, err);
+    if (writer->watch)
+        tide_store_watch_end(writer->watch, TIDE_STORE_APPEND, status);
     if (status < TIDE_OK)
         note_failure(writer, err);
     if (status >= TIDE_OK)
@@ -329,9 +335,14 @@ static void *run_writer(void *arg)
 
 /* ---- outside ---- */
 
-bool tide_feed_writer_is_healthy(const tide_feed_writer *writer)
+bool tide_feed_writer_is_healthy(tide_feed_writer *writer, tide_error *why)
 {
-    return atomic_load(&writer->damaged) < DAMAGED_MAX;
+    if (atomic_load(&writer->damaged) < DAMAGED_MAX)
+        return true;
+    (void)pthread_mutex_lock(&writer->lock);
+    *why = writer->failure;
+    (void)pthread_mutex_unlock(&writer->lock);
+    return false;
 }
 
 int64_t tide_feed_writer_failures(tide_feed_writer *writer, tide_error *last)
@@ -351,6 +362,7 @@ tide_status tide_feed_writer_open(tide_feed_writer **out, tide_feed *feed, tide_
     writer->feed = feed;
     writer->env = env;
     writer->metrics = options ? options->metrics : NULL;
+    writer->watch = options ? options->watch : NULL;
     writer->queue_max =
         options && options->queue_max > 0 ? options->queue_max : TIDE_FEED_WRITER_QUEUE_MAX;
     writer->last = &writer->first;

@@ -52,6 +52,8 @@ struct tide_feed_put {
 typedef struct tide_feed_writer_options {
     int64_t queue_max;     /* bytes; 0: TIDE_FEED_WRITER_QUEUE_MAX */
     tide_metrics *metrics; /* NULL: not counted */
+    /* Told of commits that take long. NULL: none; must outlive the writer. */
+    struct tide_store_watch *watch;
 } tide_feed_writer_options;
 
 TIDE_MUST_CHECK tide_status tide_feed_writer_open(tide_feed_writer **out, tide_feed *feed,
@@ -62,8 +64,9 @@ TIDE_MUST_CHECK tide_status tide_feed_writer_open(tide_feed_writer **out, tide_f
 /* Stores what was put, then ends. Takes NULL. */
 void tide_feed_writer_close(tide_feed_writer *writer);
 
-/* Can records be stored? false: the last groups, several of them, met damage in the store, and none has been stored since. */
-bool tide_feed_writer_is_healthy(const tide_feed_writer *writer);
+/* Can records be stored? false: the last groups, several of them, met damage in the store, and none
+ * has been stored since; why->text has what the last one met. */
+bool tide_feed_writer_is_healthy(tide_feed_writer *writer, tide_error *why);
 
 /* Groups that could not be stored since it was opened, and what the last of them met. */
 int64_t tide_feed_writer_failures(tide_feed_writer *writer, tide_error *last);

@@ -39,6 +39,7 @@ void tide_poll_job_free(tide_poll_job *job)
     tide_recovery_free(job->recovery);
     tide_buffer_done(&job->answer);
     tide_lag_history_free(job);
+    tide_board_end(job->scheduler->options.board, job->entry);
     free(job->lags);
     free(job);
 }
@@ -406,22 +407,4 @@ void tide_scheduler_close(tide_scheduler *scheduler)
 void tide_scheduler_closep(tide_scheduler **scheduler)
 {
     tide_scheduler_close(*scheduler);
-}
-
-/* ---- looks ---- */
-
-/* What is unread grows older while its slot waits. */
-void tide_scheduler_lags(tide_scheduler *scheduler, tide_scheduler_lag_fn *fn, void *arg)
-{
-    const int64_t now_us = tide_scheduler_now(scheduler);
-    pthread_mutex_lock(&scheduler->lock);
-    for (const tide_poll_job *job = scheduler->jobs; job; job = job->next) {
-        const int64_t since_us = now_us > job->lags_us ? now_us - job->lags_us : 0;
-        for (int i = 0; i < job->lag_count; i++) {
-            tide_poller_lag lag = tide_poller_lag_after(&job->lags[i].lag, since_us);
-            lag.data_type = job->lags[i].data_type;
-            fn(arg, job->agent_id, &lag);
-        }
-    }
-    pthread_mutex_unlock(&scheduler->lock);
 }

@@ -12,7 +12,7 @@
  *
  * Once (is_once): every agent is polled until it is caught up or has failed, then tide_scheduler_wait returns.
  *
- * Survives: nothing of its own. Threads: open, wait, stop, close from one thread; looks (tide_scheduler_lags) from any. */
+ * Survives: nothing of its own. Threads: open, wait, stop, close from one thread; the others from any. */
 #ifndef TIDE_SERVICES_COLONY_SCHEDULER_H
 #define TIDE_SERVICES_COLONY_SCHEDULER_H
 
@@ -29,9 +29,12 @@ extern const tide_step tide_step_registry_watch;
 extern const tide_step tide_step_gap_recovery;
 extern const tide_step tide_step_colony_retention;
 extern const tide_step tide_step_lag_history;
+extern const tide_step tide_step_agent_status; /* daemon.c */
+extern const tide_step tide_step_fleet_view;   /* fleet_view.c */
 #define TIDE_COLONY_STEPS                                                                          \
     &tide_step_agent_leases, &tide_step_registry_watch, &tide_step_gap_recovery,                   \
-        &tide_step_colony_retention, &tide_step_lag_history
+        &tide_step_colony_retention, &tide_step_lag_history, &tide_step_agent_status,              \
+        &tide_step_fleet_view
 /* Of a ticker for is_once. */
 extern const tide_step *const tide_scheduler_once_steps[];
 
@@ -43,6 +46,11 @@ enum {
 #define TIDE_SCHEDULER_BUDGET (INT64_C(64) << 20) /* bytes of answers under way */
 #define TIDE_SCHEDULER_RESERVE_US INT64_C(250000)
 #define TIDE_SCHEDULER_LEASE_US INT64_C(15000000)
+/* A watch waits so long at an agent: within twice this time a hung agent is noticed. A large fleet
+ * has longer watches, so that all of them together end at most TIDE_SCHEDULER_WATCH_RATE times a
+ * second. */
+#define TIDE_SCHEDULER_WATCH_US INT64_C(4000000)
+#define TIDE_SCHEDULER_WATCH_RATE 100
 #define TIDE_SCHEDULER_GAP_KEEP_US                                                                 \
     INT64_C(2592000000000) /* 30 days: ended gaps are folded into the books */
 
@@ -55,6 +63,10 @@ typedef struct tide_scheduler_options {
     tide_ticker
         *ticker;   /* runs the steps; started after open, stopped before close, freed after it */
     bool is_swept; /* the store has a sweep step already */
+    /* Written by slots; must outlive the scheduler. NULL: none. */
+    struct tide_board *board;
+    /* Told of what becomes of changes, and of leases that take long; the same. NULL: none. */
+    struct tide_store_watch *store_watch;
     const char *colony_id;
     tide_scheduler_security security;
     int worker_count;
@@ -98,10 +110,6 @@ void tide_scheduler_closep(tide_scheduler **scheduler);
 
 /* Somebody changed the registry: look now. */
 void tide_scheduler_check_registry(tide_scheduler *scheduler);
-
-/* How every agent stands, one call per stream. */
-typedef void tide_scheduler_lag_fn(void *arg, const char *agent_id, const tide_poller_lag *lag);
-void tide_scheduler_lags(tide_scheduler *scheduler, tide_scheduler_lag_fn *fn, void *arg);
 
 /* How the checkpoint and the head of an agent's streams have gone since this colony polls it: a look every TIDE_LAG_HISTORY_US, the last
  * TIDE_LAG_HISTORY_POINTS of them (15 minutes), of at most TIDE_LAG_HISTORIES_MAX streams (24 MiB); the slots' memory, gone with them. One call per

@@ -22,6 +22,7 @@
 #include "remote/agent_clients.h"
 #include "services/colony/job_heap.h"
 #include "services/colony/scheduler.h"
+#include "services/colony/status_board.h"
 
 /* How a stream of an agent stood after the last turn. */
 typedef struct tide_agent_slot_lag {
@@ -60,6 +61,7 @@ struct tide_poll_job {
     char poll_failure[256];
 
     /* a slot */
+    tide_board_agent *entry; /* NULL: there is no board, or no memory for it */
     char agent_id[TIDE_AGENT_ID_MAX + 1];
     char registered[TIDE_AGENT_ADDRESS_MAX + 1]; /* address */
     char address[TIDE_AGENT_ADDRESS_MAX + 1];    /* of the client */
@@ -169,6 +171,8 @@ TIDE_MUST_CHECK tide_status tide_scheduler_bind(tide_scheduler *scheduler, tide_
 void tide_scheduler_begin_metrics(tide_scheduler *scheduler, const char *agent_id,
                                   const char *data_type);
 tide_poller_events tide_scheduler_events(tide_scheduler *scheduler);
+/* The agent answered, and the poller has handled it. status: below TIDE_OK, and text is why it
+ * failed. */
 void tide_scheduler_note(tide_poll_job *job, tide_status status, const char *text);
 
 /* Note how every stream stands now; lag_history.c. */

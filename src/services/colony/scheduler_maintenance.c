@@ -5,6 +5,7 @@
 
 #include <tidemark/watch.h>
 
+#include "runtime/store_watch.h"
 #include "services/colony/scheduler_internal.h"
 
 #define RETRY_US INT64_C(1000000)
@@ -69,6 +70,7 @@ static tide_status add_slots(tide_scheduler *scheduler, const bool *has_slot, ti
 {
     const char *only = scheduler->options.only_agent;
     tide_status first = TIDE_OK;
+    bool is_new = false;
     for (int i = 0; i < scheduler->holding.count; i++) {
         const tide_held_agent *agent = &scheduler->holding.agents[i];
         tide_error job_err = {0};
@@ -79,6 +81,7 @@ static tide_status add_slots(tide_scheduler *scheduler, const bool *has_slot, ti
         tide_status status = tide_agent_slot_new(scheduler, agent, &job, &job_err);
         if (status >= TIDE_OK)
             status = tide_scheduler_add(scheduler, job);
+        is_new = is_new || status >= TIDE_OK;
         if (status < TIDE_OK) {
             tide_poll_job_free(job);
             if (first >= TIDE_OK)
@@ -86,6 +89,8 @@ static tide_status add_slots(tide_scheduler *scheduler, const bool *has_slot, ti
                                   job_err.text);
         }
     }
+    if (is_new) /* the store has another holder for them */
+        tide_ticker_wake(scheduler->options.ticker, tide_step_fleet_view.name);
     return first;
 }
 
@@ -137,8 +142,13 @@ static tide_status renew_leases(void *arg, int64_t *next_us, tide_error *err)
         *next_us = INT64_MAX;
         return TIDE_NONE;
     }
+    tide_store_watch *watch = scheduler->options.store_watch;
+    if (watch)
+        tide_store_watch_begin(watch, TIDE_STORE_LEASES);
     tide_status status =
         tide_holding_step(&scheduler->holding, scheduler->options.sink->store, next_us, err);
+    if (watch)
+        tide_store_watch_end(watch, TIDE_STORE_LEASES, status);
     if (status >= TIDE_OK) {
         scheduler->held_until_us = now_us + scheduler->options.lease_us;
         status = sync_slots(scheduler, err);

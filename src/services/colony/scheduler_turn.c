@@ -22,6 +22,7 @@ static void take_answer(void *arg, tide_status status, tide_client_reply *reply,
     job->status = status == TIDE_E_LIMIT && !reply->is_too_large ? TIDE_E_BUSY : status;
     job->retry_after_us = reply->retry_after_us;
     (void)snprintf(job->text, sizeof job->text, "%s", text);
+    tide_board_answered(scheduler->options.board, job->entry);
     pthread_mutex_lock(&scheduler->lock);
     tide_scheduler_receive(job, (int64_t)job->answer.len);
     job->has_answer = true;
@@ -40,6 +41,16 @@ static tide_status open_client(tide_poll_job *job, const char *address, tide_err
     return tide_agent_clients_client(job->scheduler->links, job->address, &job->client, err);
 }
 
+/* Under the lock. */
+static int64_t get_watch_us(const tide_scheduler *scheduler)
+{
+    const int64_t fair_us = scheduler->job_count * (INT64_C(1000000) / TIDE_SCHEDULER_WATCH_RATE);
+    const int64_t least_us = TIDE_SCHEDULER_WATCH_US;
+    return fair_us < least_us               ? least_us
+           : fair_us < TIDE_POLLER_WATCH_US ? fair_us
+                                            : TIDE_POLLER_WATCH_US;
+}
+
 /* Out it goes; or the answer is that it could not. From here on the job is not ours. */
 static void ask(tide_poll_job *job, const char *address, const tide_question *question)
 {
@@ -55,12 +66,14 @@ static void ask(tide_poll_job *job, const char *address, const tide_question *qu
     tide_scheduler_reserve(job, question->bytes);
     job->is_asking = true;
     job->is_watching = question->is_watch;
+    tide_board_asked(scheduler->options.board, job->entry, get_watch_us(scheduler));
     if (status >= TIDE_OK && job->is_leaving)
         status = tide_fail(&err, TIDE_E_INTERRUPTED, "the colony stops");
     if (status >= TIDE_OK)
         status = tide_client_ask(&job->stream, job->client, &request, take_answer, job, &err);
     if (status < TIDE_OK) {
         tide_scheduler_release(job);
+        tide_board_answered(scheduler->options.board, job->entry);
         job->is_asking = false;
         job->has_answer = true;
         job->status = status;
@@ -125,6 +138,7 @@ static void keep_lags(tide_poll_job *job)
     const bool is_new =
         job->lag_count > job->begun_count && scheduler->job_count <= TIDE_SCHEDULER_ZEROS_MAX;
     pthread_mutex_unlock(&scheduler->lock);
+    tide_board_put_lags(scheduler->options.board, job->entry, job->poller);
     if (!is_new)
         return;
     job->begun_count = job->lag_count;
@@ -218,8 +232,15 @@ static bool turn_seat(tide_poll_job *job)
         return end_seat(job);
     tide_question question;
     int64_t wake_us = 0;
+    pthread_mutex_lock(&scheduler->lock);
+    const int64_t watch_us = get_watch_us(scheduler);
+    pthread_mutex_unlock(&scheduler->lock);
+    tide_poller_set_watch(job->poller, watch_us);
     const tide_status status = tide_poller_next(job->poller, &question, &wake_us, &err);
     if (status == TIDE_OK) {
+        /* Positions may have been loaded since the answer: then heads that it stated are proven. */
+        if (question.is_watch)
+            tide_board_put_lags(scheduler->options.board, job->entry, job->poller);
         ask(job, job->registered, &question);
         return false;
     }
@@ -251,6 +272,8 @@ tide_status tide_agent_slot_new(tide_scheduler *scheduler, const tide_held_agent
         tide_poll_job_free(job);
         return status;
     }
+    if (scheduler->options.board)
+        job->entry = tide_board_begin(scheduler->options.board, job->agent_id);
     *out = job;
     return TIDE_OK;
 }

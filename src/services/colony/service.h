@@ -12,7 +12,9 @@
 
 #include "net/call/call.h"
 #include "remote/agent_clients.h"
+#include "services/colony/fleet_view.h"
 #include "services/colony/scheduler.h"
+#include "services/colony/status_board.h"
 #include "tidemark_colony_v1_colony.pb-c.h"
 
 #define COLONY(type_) Tidemark__Colony__V1__##type_
@@ -22,10 +24,13 @@
 typedef struct tide_colony {
     tide_sink *sink;
     tide_env *env;
-    tide_agent_clients *links;  /* for audits that ask agents; NULL: digests are not compared */
-    tide_scheduler *scheduler;  /* NULL: no daemon runs here */
-    const char *duckdb_library; /* for exports; NULL: where it usually is */
-    struct tide_fleet *fleet;   /* what Fleet has answered last; NULL: it is made anew each time */
+    tide_agent_clients *links;     /* for audits that ask agents; NULL: digests are not compared */
+    tide_scheduler *scheduler;     /* NULL: no daemon runs here */
+    tide_board *board;             /* of that daemon; the same */
+    tide_collector *collector;     /* the same: NULL: status calls read the store themselves */
+    tide_store_watch *store_watch; /* the same */
+    const char *duckdb_library;    /* for exports; NULL: where it usually is */
+    struct tide_fleet *fleet; /* what Fleet has answered last; NULL: it is made anew each time */
 } tide_colony;
 
 /* The argument is a tide_colony. */
@@ -49,6 +54,9 @@ tide_colony_fn tide_colony_remove_agent;
 tide_colony_fn tide_colony_poll;
 /* service_fleet.c */
 tide_colony_fn tide_colony_fleet;
+/* What the store knows of the fleet, at most max_age_us old if the store answers. Release it. */
+TIDE_MUST_CHECK tide_status tide_colony_view(tide_colony *colony, int64_t max_age_us,
+                                             tide_fleet_view **out, tide_error *err);
 /* The method by the network: its JSON is compressed once for all who ask. arg: the colony. */
 void tide_colony_run_fleet(tide_call *call, tide_view message, void *arg);
 /* NULL: no memory. */

@@ -1,4 +1,5 @@
 /* service_agents.c - the registry: see service.h. */
+#include "base/cleanup.h"
 #include "services/api/messages.h"
 #include "services/api/rpc.h"
 #include "services/colony/service.h"
@@ -29,7 +30,18 @@ tide_status tide_colony_list_agents(tide_colony *colony, const ProtobufCMessage 
                                     tide_buffer *out, tide_error *err)
 {
     const COLONY(ListAgentsRequest) *given = (const COLONY(ListAgentsRequest) *)request;
-    return tide_registry_list(colony->sink->store, given->with_removed, put_row, out, err);
+    if (!colony->collector)
+        return tide_registry_list(colony->sink->store, given->with_removed, put_row, out, err);
+    TIDE_CLEANUP(tide_fleet_view_releasep) tide_fleet_view *view = NULL;
+    TIDE_TRY(tide_colony_view(colony, 0, &view, err));
+    for (size_t i = 0; i < view->agent_count; i++) {
+        tide_agent_row row = view->agents[i];
+        if (row.is_removed && !given->with_removed)
+            continue;
+        tide_board_judge(colony->board, &row);
+        TIDE_TRY(put_row(out, &row, err));
+    }
+    return TIDE_OK;
 }
 
 static tide_status answer_agent(tide_colony *colony, const char *agent_id, tide_buffer *out,

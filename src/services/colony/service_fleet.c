@@ -1,8 +1,10 @@
 /* service_fleet.c - all agents at a glance; see service.h.
  *
- * Pages ask for it all the time, and it reads every position: the answer is kept for a second, and whoever asks meanwhile gets the same bytes, as JSON also compressed
- * only once. Who comes while it is being made waits for it. That of a large fleet is kept longer, up to five seconds: for forty times as long as it
- * took, so that making answers never takes more than a fortieth of a core, however many ask. */
+ * Made of the status board and of the newest view of the store (fleet_view.h), with its age. Pages
+ * request it all the time: the answer is cached for a second, and callers meanwhile get the same
+ * bytes, as JSON also compressed only once. Callers that arrive while it is being made wait for it.
+ * That of a large fleet is cached longer, up to five seconds: for forty times as long as it took, so
+ * that making answers never takes more than a fortieth of a core. */
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -10,13 +12,11 @@
 #include <pthread.h>
 
 #include "base/cleanup.h"
-#include "base/list.h"
-#include "colony/type.h"
 #include "services/api/messages.h"
 #include "services/api/rpc.h"
 #include "services/colony/service.h"
 
-enum { TYPES_MAX = 64 };
+#define UNPROVEN_US INT64_C(30000000) /* idle streams are proven far more often */
 #define FRESH_US INT64_C(1000000)
 #define FRESH_MAX_US INT64_C(5000000)
 #define FRESH_FACTOR 40
@@ -53,180 +53,142 @@ void tide_fleet_free(struct tide_fleet *fleet)
     free(fleet);
 }
 
-/* ---- what is gathered ---- */
+/* ---- the answer ---- */
 
-typedef struct cell { /* one agent's stream */
+/* One stream of one agent: what the store knows, with what the board knows better. */
+typedef struct cell {
     char agent_id[TIDE_AGENT_ID_MAX + 1];
     int type;
     int64_t records;
     int64_t lag_ms;
     int64_t loss_ms;
     int64_t gaps;
-    char hold[32];
+    int64_t lost;
+    const char *hold;
 } cell;
 
-typedef struct gathered {
-    char types[TYPES_MAX][TIDE_FEED_NAME_MAX + 1];
-    int type_count;
-    cell *cells; /* ascending by agent */
-    size_t count;
-    int64_t unexplained;
-    int64_t pending;
-    int64_t open_gaps;
-    int64_t lost;
-} gathered;
-
-static void gathered_done(gathered *g)
-{
-    free(g->cells);
-}
-
-/* -1: beyond what is shown. */
-static int find_type(gathered *g, const char *name)
-{
-    for (int i = 0; i < g->type_count; i++)
-        if (strcmp(g->types[i], name) == 0)
-            return i;
-    if (g->type_count == TYPES_MAX)
-        return -1;
-    (void)snprintf(g->types[g->type_count], sizeof g->types[0], "%s", name);
-    return g->type_count++;
-}
-
-static cell *add_cell(gathered *g)
-{
-    if (tide_list_room(&g->cells, (int64_t)g->count, sizeof *g->cells, TIDE_LIST_MAX, NULL) <
-        TIDE_OK)
-        return NULL;
-    g->cells[g->count] = (cell){.loss_ms = -1};
-    return &g->cells[g->count++];
-}
-
-static tide_status add_position(void *arg, const tide_position *position, const tide_gap_sums *gaps,
-                                tide_error *err)
-{
-    gathered *g = arg;
-    tide_books books;
-    tide_position_books(position, gaps, &books);
-    g->unexplained += llabs(books.unexplained);
-    g->pending += books.pending;
-    g->open_gaps += books.open_gaps;
-    g->lost += books.lost;
-    const int type = position->closed_at_us == 0 ? find_type(g, position->data_type) : -1;
-    if (type < 0)
-        return TIDE_OK;
-    cell *one = add_cell(g);
-    if (!one)
-        return tide_no_memory(err);
-    (void)snprintf(one->agent_id, sizeof one->agent_id, "%s", position->agent_id);
-    one->type = type;
-    one->records = books.pending;
-    one->gaps = books.open_gaps;
-    if (books.unread > 0 && position->next_arrived_ms > 0)
-        one->lag_ms = position->agent_now_ms - position->next_arrived_ms;
-    if (one->lag_ms < 0)
-        one->lag_ms = 0;
-    if (books.unread > 0 && position->retention_ms > 0)
-        one->loss_ms =
-            one->lag_ms < position->retention_ms ? position->retention_ms - one->lag_ms : 0;
-    return TIDE_OK;
-}
-
-static int compare_agents(const void *a, const void *b)
-{
-    return strcmp(((const cell *)a)->agent_id, ((const cell *)b)->agent_id);
-}
-
-/* The first cell of an agent; NULL: it has none. */
-static cell *find_agent(const gathered *g, const char *agent_id)
-{
-    cell key = {.records = 0};
-    (void)snprintf(key.agent_id, sizeof key.agent_id, "%s", agent_id);
-    cell *found =
-        g->count > 0 ? bsearch(&key, g->cells, g->count, sizeof key, compare_agents) : NULL;
-    while (found && found > g->cells && strcmp(found[-1].agent_id, agent_id) == 0)
-        found--;
-    return found;
-}
-
-/* What its slot knows beyond the store: why nothing moves, and what the agent has told of and not given yet. */
-static void note_lag(cell *c, const tide_poller_lag *lag)
-{
-    (void)snprintf(c->hold, sizeof c->hold, "%s", lag->hold);
-    if (lag->records <= c->records)
-        return;
-    c->records = lag->records;
-    if (lag->lag_us / 1000 > c->lag_ms)
-        c->lag_ms = lag->lag_us / 1000;
-    if (lag->loss_us != INT64_MAX)
-        c->loss_ms = lag->loss_us / 1000;
-}
-
-static void add_lag(void *arg, const char *agent_id, const tide_poller_lag *lag)
-{
-    gathered *g = arg;
-    if (!lag->hold[0] && lag->records == 0)
-        return;
-    const int type = find_type(g, lag->data_type);
-    for (cell *c = find_agent(g, agent_id);
-         c && c < g->cells + g->count && strcmp(c->agent_id, agent_id) == 0; c++)
-        if (c->type == type)
-            note_lag(c, lag);
-}
-
-/* ---- the answer ---- */
-
 typedef struct answer {
-    const gathered *gathered;
-    tide_buffer *whole; /* NULL: not asked for */
+    const tide_fleet_view *view;
+    cell *cells;        /* those of the view's streams, in their order */
+    tide_board *board;  /* NULL: none */
+    tide_buffer *whole; /* NULL: not wanted */
     tide_buffer *brief;
 } answer;
 
-/* Is there anything to tell of it? */
-static bool is_behind(const cell *c)
+static void answer_done(answer *a)
 {
-    return c->records > 0 || c->lag_ms > 0 || c->gaps > 0 || c->loss_ms >= 0 || c->hold[0];
+    free(a->cells);
 }
 
-static tide_status put_agent(void *arg, const tide_agent_row *agent, tide_error *err)
+static cell *find_cells(const answer *a, const char *agent_id)
+{
+    const tide_fleet_stream *found = tide_fleet_view_streams(a->view, agent_id);
+    return found ? &a->cells[found - a->view->streams] : NULL;
+}
+
+static bool is_of(const answer *a, const cell *c, const char *agent_id)
+{
+    return c && c < a->cells + a->view->stream_count && strcmp(c->agent_id, agent_id) == 0;
+}
+
+/* What its slot knows beyond the store: why nothing moves, and what the agent has and the colony has
+ * not read yet. */
+static void add_lag(void *arg, const char *agent_id, const tide_poller_lag *lag)
 {
     const answer *a = arg;
-    const gathered *g = a->gathered;
-    uint64_t records[TYPES_MAX] = {0};
-    uint64_t lags[TYPES_MAX] = {0};
-    uint64_t gaps[TYPES_MAX] = {0};
-    int64_t losses[TYPES_MAX];
-    char *holds[TYPES_MAX];
-    bool is_told = false;
-    for (int i = 0; i < TYPES_MAX; i++) {
+    const int type = tide_fleet_view_type(a->view, lag->data_type);
+    cell *c = find_cells(a, agent_id);
+    while (is_of(a, c, agent_id) && c->type != type)
+        c++;
+    if (!is_of(a, c, agent_id))
+        return;
+    c->hold = lag->hold;
+    if (lag->records > c->records) {
+        c->records = lag->records;
+        if (lag->loss_us != INT64_MAX)
+            c->loss_ms = lag->loss_us / 1000;
+    }
+    if (lag->records > 0 && lag->age_us / 1000 > c->lag_ms)
+        c->lag_ms = lag->age_us / 1000;
+    if (lag->lag_us >= UNPROVEN_US && lag->lag_us / 1000 > c->lag_ms)
+        c->lag_ms = lag->lag_us / 1000;
+}
+
+static tide_status make_cells(answer *a, tide_error *err)
+{
+    const tide_fleet_view *view = a->view;
+    a->cells = calloc(view->stream_count + 1, sizeof *a->cells);
+    if (!a->cells)
+        return tide_no_memory(err);
+    for (size_t i = 0; i < view->stream_count; i++) {
+        const tide_fleet_stream *stream = &view->streams[i];
+        a->cells[i] = (cell){.type = stream->type,
+                             .records = stream->records,
+                             .lag_ms = stream->lag_ms,
+                             .loss_ms = stream->loss_ms,
+                             .gaps = stream->gaps,
+                             .lost = stream->lost,
+                             .hold = ""};
+        memcpy(a->cells[i].agent_id, stream->agent_id, sizeof a->cells[i].agent_id);
+    }
+    if (a->board)
+        tide_board_lags(a->board, add_lag, a);
+    return TIDE_OK;
+}
+
+/* Is there anything to report of it? */
+static bool is_behind(const cell *c)
+{
+    return c->records > 0 || c->lag_ms > 0 || c->gaps > 0 || c->loss_ms >= 0 || c->lost > 0 ||
+           c->hold[0];
+}
+
+static tide_status put_agent(const answer *a, const tide_agent_row *given, tide_error *err)
+{
+    tide_agent_row agent = *given;
+    tide_board_state state = {.silent_us = 0};
+    uint64_t records[TIDE_FLEET_TYPES_MAX] = {0};
+    uint64_t lags[TIDE_FLEET_TYPES_MAX] = {0};
+    uint64_t gaps[TIDE_FLEET_TYPES_MAX] = {0};
+    uint64_t lost[TIDE_FLEET_TYPES_MAX] = {0};
+    int64_t losses[TIDE_FLEET_TYPES_MAX];
+    char *holds[TIDE_FLEET_TYPES_MAX];
+    bool has_lists = false;
+    for (int i = 0; i < TIDE_FLEET_TYPES_MAX; i++) {
         losses[i] = -1;
         holds[i] = tide_rpc_borrow("");
     }
-    for (cell *c = find_agent(g, agent->agent_id);
-         c && c < g->cells + g->count && strcmp(c->agent_id, agent->agent_id) == 0; c++) {
+    for (cell *c = find_cells(a, agent.agent_id); is_of(a, c, agent.agent_id); c++) {
         records[c->type] = (uint64_t)c->records;
         lags[c->type] = (uint64_t)c->lag_ms;
         gaps[c->type] = (uint64_t)c->gaps;
+        lost[c->type] = (uint64_t)c->lost;
         losses[c->type] = c->loss_ms;
-        holds[c->type] = c->hold;
-        is_told = is_told || is_behind(c);
+        holds[c->type] = tide_rpc_borrow(c->hold);
+        has_lists = has_lists || is_behind(c);
     }
-    const size_t count = (size_t)g->type_count;
+    if (a->board) {
+        tide_board_judge(a->board, &agent);
+        (void)tide_board_find(a->board, agent.agent_id, &state);
+    }
+    const size_t count = (size_t)a->view->type_count;
     COLONY(FleetLine) line = COLONY_INIT(FLEET_LINE);
-    line.agent_id = tide_rpc_borrow(agent->agent_id);
-    line.health = tide_rpc_borrow(tide_agent_health_name(agent->health));
-    line.error = tide_rpc_borrow(agent->error);
-    line.holder = tide_rpc_borrow(agent->holder);
-    if (a->brief && !is_told)
+    line.agent_id = tide_rpc_borrow(agent.agent_id);
+    line.health = tide_rpc_borrow(tide_agent_health_name(agent.health));
+    line.error = tide_rpc_borrow(agent.error);
+    line.holder = tide_rpc_borrow(agent.holder);
+    line.silent_ms = (uint64_t)state.silent_us / 1000;
+    if (a->brief && !has_lists)
         TIDE_TRY(tide_rpc_put_message(a->brief, 2, &line.base, err));
     line.n_lag_records = line.n_lag_ms = line.n_until_loss_ms = line.n_open_gaps = line.n_holds =
-        count;
+        line.n_lost = count;
     line.lag_records = records;
     line.lag_ms = lags;
     line.until_loss_ms = losses;
     line.open_gaps = gaps;
     line.holds = holds;
-    if (a->brief && is_told)
+    line.lost = lost;
+    if (a->brief && has_lists)
         TIDE_TRY(tide_rpc_put_message(a->brief, 2, &line.base, err));
     return a->whole ? tide_rpc_put_message(a->whole, 2, &line.base, err) : TIDE_OK;
 }
@@ -236,30 +198,48 @@ static tide_status put_sums(tide_buffer *out, const COLONY(FleetResponse) * sums
     return out ? tide_rpc_pack(out, &sums->base, err) : TIDE_OK;
 }
 
+tide_status tide_colony_view(tide_colony *colony, int64_t max_age_us, tide_fleet_view **out,
+                             tide_error *err)
+{
+    if (!colony->collector)
+        return tide_fleet_view_collect(out, colony->sink, colony->env, err);
+    tide_store_state store;
+    *out = tide_collector_get(colony->collector, max_age_us);
+    if (*out)
+        return TIDE_OK;
+    tide_store_watch_state(colony->store_watch, &store);
+    return tide_fail(err, TIDE_E_UNAVAILABLE, "nothing is known of the fleet yet: %s",
+                     store.is_up ? "the store has not been read" : store.reason);
+}
+
 static tide_status make_answer(tide_colony *colony, tide_buffer *whole, tide_buffer *brief,
                                tide_error *err)
 {
-    TIDE_CLEANUP(gathered_done) gathered g = {.count = 0};
-    tide_sink *sink = colony->sink;
-    for (int kind = TIDE_STREAM_TELEMETRY; kind <= TIDE_STREAM_MEMORY_PROFILE; kind++)
-        (void)find_type(&g, tide_colony_type_of((tide_stream_kind)kind)->stream->name);
-    TIDE_TRY(sink->ops->positions(sink, NULL, NULL, true, add_position, &g, err));
-    if (g.count > 0)
-        qsort(g.cells, g.count, sizeof *g.cells, compare_agents);
-    if (colony->scheduler)
-        tide_scheduler_lags(colony->scheduler, add_lag, &g);
-    answer a = {.gathered = &g, .whole = whole, .brief = brief};
-    TIDE_TRY(tide_registry_list(sink->store, false, put_agent, &a, err));
-    char *types[TYPES_MAX];
-    for (int i = 0; i < g.type_count; i++)
-        types[i] = g.types[i];
+    TIDE_CLEANUP(tide_fleet_view_releasep) tide_fleet_view *view = NULL;
+    tide_store_state store = {.is_up = true};
+    TIDE_TRY(tide_colony_view(colony, FRESH_US, &view, err));
+    if (colony->store_watch)
+        tide_store_watch_state(colony->store_watch, &store);
+    TIDE_CLEANUP(answer_done)
+    answer a = {.view = view, .board = colony->board, .whole = whole, .brief = brief};
+    TIDE_TRY(make_cells(&a, err));
+    for (size_t i = 0; i < view->agent_count; i++)
+        if (!view->agents[i].is_removed)
+            TIDE_TRY(put_agent(&a, &view->agents[i], err));
+    char *types[TIDE_FLEET_TYPES_MAX];
+    for (int i = 0; i < view->type_count; i++)
+        types[i] = view->types[i];
     COLONY(FleetResponse) rest = COLONY_INIT(FLEET_RESPONSE);
-    rest.n_data_types = (size_t)g.type_count;
+    rest.n_data_types = (size_t)view->type_count;
     rest.data_types = types;
-    rest.unexplained = (uint64_t)g.unexplained;
-    rest.pending = (uint64_t)g.pending;
-    rest.open_gaps = (uint64_t)g.open_gaps;
-    rest.lost = (uint64_t)g.lost;
+    rest.unexplained = (uint64_t)view->unexplained;
+    rest.pending = (uint64_t)view->pending;
+    rest.open_gaps = (uint64_t)view->open_gaps;
+    rest.lost = (uint64_t)view->lost;
+    rest.lost_unaccepted = (uint64_t)view->lost_open;
+    rest.store_up = store.is_up;
+    rest.store_reason = store.reason;
+    rest.age_ms = (uint64_t)(colony->env->mono_us(colony->env) - view->collected_us) / 1000;
     TIDE_TRY(put_sums(whole, &rest, err));
     return put_sums(brief, &rest, err);
 }

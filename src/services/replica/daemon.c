@@ -241,9 +241,12 @@ static void leave(void *arg)
             tide_remote_stop(r->remotes[i]);
 }
 
-static bool is_healthy(void *arg)
+static bool is_healthy(void *arg, tide_error *why)
 {
-    return atomic_load(&((running *)arg)->is_healthy);
+    if (atomic_load(&((running *)arg)->is_healthy))
+        return true;
+    TIDE_IGNORE(tide_fail(why, TIDE_E_UNAVAILABLE, "no sync with a peer has succeeded yet"));
+    return false;
 }
 
 /* The table of methods with the path before each. One allocation: rows, then texts. */

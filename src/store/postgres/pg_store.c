@@ -83,7 +83,7 @@ static bool is_to_be_repeated(tide_store *store, int attempt, int64_t until_us)
 static void report_lost(tide_pg_connection *connection, const tide_error *err)
 {
     if (tide_pg_connection_is_lost(connection))
-        tide_store_report_call(connection->store, TIDE_E_UNAVAILABLE, err);
+        tide_store_report_call(connection->store, TIDE_E_UNAVAILABLE, false, err);
 }
 
 static tide_status pg_write(tide_store *store, tide_tx_fn *fn, void *arg, tide_error *err)
@@ -158,7 +158,7 @@ static tide_status pg_write_by_id(tide_store *store, tide_tx_fn *fn, void *arg, 
         memcpy(epoch_id, connection->belief.epoch_id, sizeof epoch_id);
         tide_pg_release(connection);
         if (status == TIDE_E_OUTCOME_UNKNOWN) {
-            tide_store_report_call(store, status, err); /* also if it is found out */
+            tide_store_report_call(store, status, true, err); /* also if it is found out */
             return find_out(store, fn, arg, until_us, epoch_id, err);
         }
         if (status != TIDE_E_SERIALIZATION || !is_to_be_repeated(store, attempt, until_us))
