@@ -16,7 +16,7 @@
 
 enum {
     GATHER_MS = 500,
-    BEATS = 30, /* gatherings without news before a line is sent all the same */
+    BEATS = 4, /* gatherings without news before a heartbeat is sent: every 2 s */
     LINE_MAX_LEN = 64 + TIDE_TOPIC_MAX,
 };
 

@@ -1,7 +1,8 @@
 /* events.h - stream of server-sent events: topics that have changed (web.h).
  *
  * One thread waits for the sources and sends each page the topics that have changed, collected for
- * half a second. A comment line at intervals keeps connections open and finds those that broke. */
+ * half a second. Without changes a comment line every 2 s is the heartbeat by which pages know that
+ * the server lives: after 5 s of silence a page marks what it shows as stale (web/src/fresh.js). */
 #ifndef TIDE_WEB_EVENTS_H
 #define TIDE_WEB_EVENTS_H
 

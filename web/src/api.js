@@ -1,5 +1,6 @@
 // The services as everybody has them: JSON by POST to /package.Service/Method. No other way to the data exists here.
 import { signal } from "@preact/signals";
+import { failed, heard, polling, succeeded } from "./fresh.js";
 
 export const token = signal(sessionStorage.getItem("token") || "");
 export const needsToken = signal(false);
@@ -59,8 +60,21 @@ export function askEarly(service, method, request) {
   early.set(`${service}/${method} ${JSON.stringify(request)}`, answer);
 }
 
+// A server that is gone, or that cannot do its work. A refusal of what was asked is an answer.
+async function reach(path, options) {
+  try {
+    const answer = await fetch(path, options);
+    if (answer.status >= 500 && answer.status !== 501) failed(`the server answers HTTP ${answer.status}`);
+    else succeeded();
+    return answer;
+  } catch (error) {
+    if (error.name !== "AbortError") failed("the server cannot be reached");
+    throw error;
+  }
+}
+
 async function post(service, method, request, abort) {
-  const answer = await fetch(`/${service}/${method}`, {
+  const answer = await reach(`/${service}/${method}`, {
     method: "POST",
     headers: headers({ "content-type": "application/json" }),
     body: JSON.stringify(request),
@@ -118,7 +132,8 @@ function tell(topic) {
 }
 
 async function listen(abort) {
-  const answer = await fetch("/events", { headers: headers({ accept: "text/event-stream" }), signal: abort });
+  const answer = await reach("/events", { headers: headers({ accept: "text/event-stream" }), signal: abort });
+  polling(!answer.ok);
   if (!answer.ok) await refuse(answer);
   isLive.value = true;
   tell("all");
@@ -127,6 +142,7 @@ async function listen(abort) {
   for (;;) {
     const { value, done } = await reader.read();
     if (done) return;
+    heard();
     const lines = (rest + value).split("\n");
     rest = lines.pop();
     for (const line of lines) if (line.startsWith("data:")) tell(line.slice(5).trim());

@@ -1,5 +1,6 @@
 import { useEffect, useRef, useState } from "preact/hooks";
 import { isLive, pulse } from "./api.js";
+import { answered, forget } from "./fresh.js";
 
 const QUIET_MS = 1000; // between two questions of one view, however much happens
 export const SLOW_MS = 5000; // of those that many rows are read for
@@ -10,6 +11,7 @@ export function useAsked(ask, inputs, topics = ["all"], quietMs = QUIET_MS) {
   const [state, setState] = useState({ data: null, error: null, isLoading: true });
   const again = useRef(() => {});
   useEffect(() => {
+    const key = {};
     let abort = null;
     let timer = null;
     let due = Infinity;
@@ -35,7 +37,10 @@ export function useAsked(ask, inputs, topics = ["all"], quietMs = QUIET_MS) {
       abort = new AbortController();
       try {
         const data = await ask(abort.signal);
-        if (!over) setState({ data, error: null, isLoading: false });
+        if (!over) {
+          answered(key, POLL_MS * 6);
+          setState({ data, error: null, isLoading: false });
+        }
       } catch (error) {
         if (!over && error.name !== "AbortError") setState((before) => ({ ...before, error, isLoading: false }));
       }
@@ -57,6 +62,7 @@ export function useAsked(ask, inputs, topics = ["all"], quietMs = QUIET_MS) {
     run();
     return () => {
       over = true;
+      forget(key);
       stop();
       document.removeEventListener("visibilitychange", shown);
       clearTimeout(timer);

@@ -1,8 +1,10 @@
 import { render } from "preact";
 import { useEffect, useState } from "preact/hooks";
 import { about, askAbout, askEarly, askPlace, isLive, keepToken, needsToken, stayLive, token } from "./api.js";
+import { duration } from "./format.js";
+import { isStale, now, stale, watchFreshness } from "./fresh.js";
 import { useKey } from "./hooks.js";
-import { View } from "./parts.jsx";
+import { Text, View } from "./parts.jsx";
 import { address, place } from "./place.js";
 import { theme } from "./theme.js";
 import { Agent } from "./views/agent.jsx";
@@ -67,6 +69,17 @@ function Login() {
   );
 }
 
+// Over everything while the page may not be true: why, and of when it is.
+function Stale() {
+  if (!stale.value) return null;
+  const { since, reason } = stale.value;
+  return (
+    <div class="stale-bar" role="alert">
+      <strong>Stale:</strong> <Text value={reason} max={200} />. Data is <span class="stale-age">{duration(Math.max(0, now.value - since) / 1000)}</span> old ({new Date(since).toLocaleTimeString()}).
+    </div>
+  );
+}
+
 function App() {
   const [help, setHelp] = useState(false);
   useKey("?", () => setHelp((shown) => !shown));
@@ -80,12 +93,13 @@ function App() {
   return (
     <>
       <a class="skip" href="#main" onClick={(event) => { event.preventDefault(); document.getElementById("main").focus(); }}>to the contents</a>
+      <Stale />
       <header class="bar-top">
         <a class="brand" href={address(about.value.views[0] || "fleet")}>Tidemark</a>
         <nav aria-label="views">
           {VIEWS.filter(([name]) => about.value.views.includes(name)).map(([name, title]) => <a key={name} href={address(name)} aria-current={view === name || (name === "fleet" && view === "agent") ? "page" : undefined}>{title}</a>)}
         </nav>
-        <span class={`live ${isLive.value ? "is-live" : ""}`} role="status">{isLive.value ? "live" : "not live"}</span>
+        <span class={`live ${isLive.value && !isStale.value ? "is-live" : ""}`} role="status">{isLive.value && !isStale.value ? "live" : "not live"}</span>
         <label class="filter">theme
           <select value={theme.value} onChange={(event) => (theme.value = event.currentTarget.value)}>
             <option value="">as the system</option><option value="dark">dark</option><option value="light">light</option>
@@ -93,7 +107,7 @@ function App() {
         </label>
       </header>
       {help && <p class="note keys" role="status">Keys: 1 to {VIEWS.length} choose a view, ? shows this, Tab and Enter do the rest.</p>}
-      <main id="main" tabIndex={-1}><Shown /></main>
+      <main id="main" tabIndex={-1} data-stale={String(isStale.value)}><Shown /></main>
       {about.value.views.includes("demo") && <Demo />}
     </>
   );
@@ -108,4 +122,5 @@ askAbout().then(() => {
 });
 askPlace();
 render(<App />, document.getElementById("app"));
+watchFreshness();
 stayLive();

@@ -2,6 +2,7 @@
 import { useState } from "preact/hooks";
 import { store } from "./api.js";
 import { plain, word } from "./format.js";
+import { isStale } from "./fresh.js";
 import { place, setFilter } from "./place.js";
 
 export const Text = ({ value, max = 200, isMultiline = false }) => {
@@ -9,9 +10,10 @@ export const Text = ({ value, max = 200, isMultiline = false }) => {
   return text.length > max ? <span title={text.slice(0, 4000)}>{text.slice(0, max)}…</span> : <>{text}</>;
 };
 
-export const State = ({ value }) => (
-  <span class={`state state-${String(value).replace(/[^a-z_]/g, "")}`}>
-    <Text value={value} max={40} />
+// What was healthy when the server was heard last may not be now.
+export const State = ({ value, title }) => (
+  <span class={isStale.value ? "state" : `state state-${String(value).replace(/[^a-z_]/g, "")}`} title={title}>
+    <Text value={isStale.value && value === "healthy" ? "unknown" : value} max={40} />
   </span>
 );
 
@@ -109,9 +111,9 @@ export const Filter = ({ name, label, options }) => (
   </label>
 );
 
-export const Figure = ({ value, label, tone }) => (
+export const Figure = ({ value, label, tone, href }) => (
   <div class={`figure ${tone || ""}`}>
-    <strong>{value}</strong>
+    <strong>{href ? <a href={href}>{value}</a> : value}</strong>
     <span>{label}</span>
   </div>
 );

@@ -1,8 +1,9 @@
 // Agents x data types: how far behind, how long until something is lost; and the one number that must be 0.
 import { Component } from "preact";
-import { useRef, useState } from "preact/hooks";
+import { useEffect, useRef, useState } from "preact/hooks";
 import { colony } from "../api.js";
 import { count, duration, plain } from "../format.js";
+import { isStale, noteServed } from "../fresh.js";
 import { useAsked } from "../hooks.js";
 import { Figure, Filter, State, View, placed } from "../parts.jsx";
 import { address, place, setFilter } from "../place.js";
@@ -33,6 +34,7 @@ function Cell({ agent, index }) {
   const records = number(agent.lag_records?.[index]);
   const hold = agent.holds?.[index];
   if (!records && !hold && agent.health !== "healthy") return <div role="cell" class="heat" title="It does not answer: what it has is not known">?</div>;
+  if (!records && !hold && isStale.value) return <div role="cell" class="heat" title="What it has now is not known">?</div>;
   if (!records && !hold) return <div role="cell" class="heat heat-good heat-ok">caught up</div>;
   const lagMs = number(agent.lag_ms?.[index]);
   const lossMs = number(agent.until_loss_ms?.[index] ?? -1);
@@ -53,7 +55,7 @@ class Row extends Component {
     return (
       <div role="row" aria-rowindex={index + 2} class="heat-row" style={{ top: `${index * ROW}px` }}>
         <div role="rowheader"><a href={address("agent", [agent.agent_id])}>{plain(agent.agent_id).slice(0, 60)}</a></div>
-        <div role="cell"><State value={agent.health} /></div>
+        <div role="cell">{number(agent.silent_ms) > 0 ? <span class="state state-away">silent for {duration(number(agent.silent_ms) / 1000)}</span> : <State value={agent.health} title={agent.error || undefined} />}</div>
         {types.map((type, at) => <Cell key={type} agent={agent} index={at} />)}
       </div>
     );
@@ -101,6 +103,22 @@ const Legend = () => (
   </p>
 );
 
+const LOST_SHOWN = 12;
+
+// Which records are lost, by stream; each leads to its gaps.
+function Lost({ agents, types }) {
+  const streams = agents.flatMap((agent) =>
+    (agent.lost || []).map((lost, at) => ({ agent: agent.agent_id, type: types[at], lost: number(lost) })).filter(({ lost }) => lost > 0));
+  return (
+    <p class="failure lost" role="alert">Lost records:{" "}
+      {streams.slice(0, LOST_SHOWN).map(({ agent, type, lost }) => (
+        <a key={`${agent} ${type}`} href={address("gaps", [], { status: "permanent", agent, type })}>{plain(agent).slice(0, 60)} {plain(type)}: {count(lost)}</a>
+      ))}
+      {streams.length > LOST_SHOWN && <a href={address("gaps", [], { status: "permanent" })}>and {streams.length - LOST_SHOWN} more streams</a>}
+    </p>
+  );
+}
+
 const byName = new Intl.Collator("en", { numeric: true }).compare;
 const RANK = { away: 0, degraded: 1, unseen: 2, healthy: 3 };
 
@@ -112,6 +130,12 @@ export function Fleet() {
     .filter((agent) => (!health || agent.health === health) && (!find || agent.agent_id.includes(find)))
     .sort((a, b) => (RANK[a.health] ?? 9) - (RANK[b.health] ?? 9) || byName(a.agent_id, b.agent_id));
   const unexplained = number(asked.data?.unexplained);
+  const lost = number(asked.data?.lost_unaccepted);
+  const storeReason = asked.data && asked.data.store_up === false ? `the store is down: ${asked.data.store_reason || "no reason given"}` : "";
+  useEffect(() => {
+    noteServed(number(asked.data?.age_ms), storeReason);
+    return () => noteServed(0, "");
+  }, [asked.data]);
   return (
     <View title="Fleet" what="a colony" asked={asked} command="tidemark status">
       <div class="figures">
@@ -120,8 +144,9 @@ export function Fleet() {
         <Figure value={count(all.filter((agent) => agent.health === "away").length)} label="away" />
         <Figure value={count(asked.data?.open_gaps)} label="open gaps" />
         <Figure value={count(asked.data?.pending)} label="numbers pending" />
-        <Figure value={count(asked.data?.lost)} label="lost, with a reason" />
+        <Figure value={count(lost || asked.data?.lost)} label={lost ? "lost records, not accepted" : "lost, all accepted or long ago"} tone={lost ? "bad" : ""} href={lost ? address("gaps", [], { status: "permanent" }) : undefined} />
       </div>
+      {lost > 0 && <Lost agents={all} types={asked.data.data_types || []} />}
       <div class="filters">
         <Filter name="health" label="health" options={["healthy", "degraded", "away", "unseen"]} />
         <label class="filter">name has
