@@ -20,6 +20,7 @@ struct tide_lifecycle {
     tide_env *env;
     FILE *ready_file;
     int64_t drain_us;
+    bool is_resumed;
     tide_notify notify;
     int signal_fd;
     int finish_fd;
@@ -81,6 +82,7 @@ tide_status tide_lifecycle_open(tide_lifecycle **out, const tide_lifecycle_optio
     lifecycle->env = options->env ? options->env : tide_env_system();
     lifecycle->ready_file = options->ready_file ? options->ready_file : stdout;
     lifecycle->drain_us = options->drain_us ? options->drain_us : TIDE_LIFECYCLE_DRAIN_US;
+    lifecycle->is_resumed = options->is_resumed;
     lifecycle->drain_until_us = INT64_MAX;
     lifecycle->watchdog_at_us = INT64_MAX;
     lifecycle->signal_fd = -1;
@@ -132,7 +134,8 @@ void tide_lifecycle_ready(tide_lifecycle *lifecycle, const char *format, ...)
     (void)vsnprintf(lifecycle->status, sizeof lifecycle->status, format, args);
     va_end(args);
     /* One write, so that a reader gets the line whole. */
-    (void)fprintf(lifecycle->ready_file, "ready %s\n", lifecycle->status);
+    if (!lifecycle->is_resumed)
+        (void)fprintf(lifecycle->ready_file, "ready %s\n", lifecycle->status);
     (void)fflush(lifecycle->ready_file);
     log_line(lifecycle, TIDE_LOG_INFO, "ready", "serves", lifecycle->status);
     tide_notify_ready(&lifecycle->notify, lifecycle->status);

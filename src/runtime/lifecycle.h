@@ -59,6 +59,7 @@ typedef struct tide_lifecycle_options {
     tide_env *env;    /* NULL: tide_env_system(); run waits in real time */
     FILE *ready_file; /* NULL: stdout */
     int64_t drain_us; /* 0: TIDE_LIFECYCLE_DRAIN_US */
+    bool is_resumed;  /* the line was printed before: only the service manager is notified */
 } tide_lifecycle_options;
 
 /* Block the signals. TIDE_E_IO: no descriptor. TIDE_E_INVALID: NOTIFY_SOCKET is no address. */

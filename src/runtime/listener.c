@@ -421,11 +421,13 @@ tide_status tide_listener_open(tide_listener **out, const tide_listener_options 
         return tide_no_memory(err);
     listener->options = *options;
     raise_file_limit();
-    tide_status status = tide_lifecycle_open(
-        &listener->service,
-        &(tide_lifecycle_options){
-            .log = options->log, .env = options->env, .drain_us = options->drain_us},
-        err);
+    tide_status status =
+        tide_lifecycle_open(&listener->service,
+                            &(tide_lifecycle_options){.log = options->log,
+                                                      .env = options->env,
+                                                      .drain_us = options->drain_us,
+                                                      .is_resumed = options->is_resumed},
+                            err);
     if (status >= TIDE_OK)
         status = open_components(listener, err);
     if (status < TIDE_OK) {
@@ -659,6 +661,11 @@ tide_status tide_listener_serve(tide_listener *listener, tide_error *err)
         return status; /* a second signal: the process ends as it is */
     tide_listener_stop(listener);
     return status;
+}
+
+void tide_listener_finish(tide_listener *listener)
+{
+    tide_lifecycle_finish(listener->service);
 }
 
 /* ---- a daemon of one part ---- */

@@ -73,6 +73,7 @@ typedef struct tide_listener_options {
     const char *const *hosts;
     size_t host_count;
     int64_t drain_us; /* 0: TIDE_LIFECYCLE_DRAIN_US */
+    bool is_resumed;  /* another listener of this process has printed the ready line */
     /* unix:PATH that only the daemon's own user can open: the same services without TLS and
      * credentials, for components that call each other. NULL: none. */
     const char *inside;
@@ -137,6 +138,9 @@ struct tide_store_watch *tide_listener_store_watch(tide_listener *listener);
 
 /* TIDE_OK: every call was finished. TIDE_E_INTERRUPTED: calls were cut off. */
 TIDE_MUST_CHECK tide_status tide_listener_serve(tide_listener *listener, tide_error *err);
+
+/* Make serve return TIDE_OK, as after a drain. From any thread, while it serves. */
+void tide_listener_finish(tide_listener *listener);
 
 /* A daemon with one component: a listener and an agent, a colony, a lake, ...
  *

@@ -10,6 +10,8 @@
 #include "cli/frame/listener_options.h"
 #include "cli/work/work_output.h"
 #include "services/colony/daemon.h"
+#include "services/colony/store_wait.h"
+#include "store/url.h"
 
 /* ---- the daemon ---- */
 
@@ -39,6 +41,45 @@ static void name_colony(tide_cli *cli, char out[TIDE_COLONY_ID_MAX + 1])
         (void)snprintf(out, TIDE_COLONY_ID_MAX + 1, "%s-%d", host, (int)getpid());
 }
 
+typedef struct opening {
+    tide_cli *cli;
+    tide_cli_colony *colony;
+    const tide_cli_agents *agents;
+} opening;
+
+static tide_status open_colony(void *arg, tide_error *err)
+{
+    const opening *o = arg;
+    tide_cli_colony_done(o->colony); /* of an attempt that failed half-way */
+    *o->colony = (tide_cli_colony){.store = NULL};
+    TIDE_TRY(tide_cli_colony_open(o->cli, o->colony, TIDE_STORE_CREATE, true, err));
+    return tide_cli_agents_put(o->agents, o->colony->store, err);
+}
+
+/* A store that is away is waited for, with the status served. *is_open false: a signal ended it. */
+static tide_status open_or_wait(opening *o, tide_listener_options *listener, bool *is_open,
+                                tide_error *err)
+{
+    const tide_status status = open_colony(o, err);
+    *is_open = status >= TIDE_OK;
+    if (*is_open || !tide_store_wait_is_away(status))
+        return status;
+    tide_error away = *err;
+    *err = (tide_error){.status = TIDE_OK};
+    TIDE_CLEANUP(tide_freep)
+    char *name = tide_store_url_redact(tide_cli_text(o->cli, TIDE_CLI_STORE));
+    if (!name)
+        return tide_no_memory(err);
+    TIDE_TRY(tide_store_wait_run(&(tide_store_wait){.listener = listener,
+                                                    .open_store = open_colony,
+                                                    .arg = o,
+                                                    .store = name,
+                                                    .reason = away.text},
+                                 is_open, err));
+    listener->is_resumed = true;
+    return TIDE_OK;
+}
+
 static tide_status run(tide_cli *cli, tide_error *err)
 {
     tide_log log;
@@ -55,8 +96,11 @@ static tide_status run(tide_cli *cli, tide_error *err)
     TIDE_CLEANUP(tide_cli_colony_done) tide_cli_colony colony = {.store = NULL};
     TIDE_TRY(tide_cli_agents_read(&agents, cli, err));
     tide_cli_keep_signals_back();
-    TIDE_TRY(tide_cli_colony_open(cli, &colony, TIDE_STORE_CREATE, true, err));
-    TIDE_TRY(tide_cli_agents_put(&agents, colony.store, err));
+    opening o = {.cli = cli, .colony = &colony, .agents = &agents};
+    bool is_open = false;
+    const tide_status opened = open_or_wait(&o, &options.listener, &is_open, err);
+    if (opened < TIDE_OK || !is_open)
+        return tide_cli_after_serving(opened);
     name_colony(cli, colony_id);
     options.listener.store = colony.store;
     options.scheduler = get_scheduler(cli, &colony, colony_id);
@@ -210,7 +254,8 @@ static const tide_cli_verb verbs[] = {
          "is asked for\n"
          "again. Prints `ready http=HOST:PORT` when it serves tidemark.colony.v1, /metrics, "
          "/healthz and\n"
-         "/readyz. Several colonies on one PostgreSQL share the agents.",
+         "/readyz. A store that is away is waited for; /readyz tells the reason. Several colonies "
+         "on one PostgreSQL share the agents.",
      .run = run},
     {.name = "poll",
      .arguments = "",

@@ -11,8 +11,6 @@ from frame.table import Mark, cannot, cell
 STATE = "agent-assignment"
 NO_LOG = "log: no line"
 MOVED = r'tidemark_colony_agents|checkpoint_lag_seconds\{agent_id='
-STORE_AWAY = (NO_LOG, "metric: no metric", "answer: /readyz of the colony", "alert: no shipped",
-              "scrape: /metrics of colony", "series: checkpoint_lag_seconds")
 
 
 class Fleet:
@@ -92,7 +90,7 @@ cannot(STATE, "other-older", "the other side is the memory of a process, which n
        "a colony that slept past its lease is the cell hung")
 
 
-@cell(STATE, "this-older", "continues", mark=Mark("telemetry", NO_LOG))
+@cell(STATE, "this-older", "continues")
 def this_older(g):
     """The registry is restored to a backup from before the lease was taken."""
     return colony_faults.colony_older(g, Reading)
@@ -169,7 +167,7 @@ def promoted(g):
     return fleet.end()
 
 
-@cell(STATE, "away-before", "continues", mark=Mark("telemetry", NO_LOG))
+@cell(STATE, "away-before", "continues")
 def away_before(g):
     """A colony is killed; the other takes its agent when the lease has run out."""
     fleet = Fleet(g)
@@ -185,15 +183,34 @@ def away_before(g):
     return got
 
 
-@cell(STATE, "away-before", "continues", effect="holds", variant="store", limit=300,
-      mark=Mark("telemetry", *STORE_AWAY))
+@cell(STATE, "away-before", "continues", effect="holds", variant="store", limit=300)
 def away_before_store(g):
     """The registry itself is away: PostgreSQL is stopped."""
     return store_fault(g, lambda pg: pg.away(), lambda pg: pg.back())
 
 
-@cell(STATE, "hung", "continues", effect="holds", variant="store", limit=300,
-      mark=Mark("telemetry", *STORE_AWAY))
+@cell(STATE, "away-before", "continues", effect="holds", variant="start", limit=300)
+def away_before_start(g):
+    """The registry is away when the colony starts: the colony reports it, and waits."""
+    state = Reading(g, colony={"engine": "postgres"})
+    colony = state.colony
+    state.establish()
+    colony_world.begin_fault(g, [state.agent, colony])
+    colony.daemon.stop()
+    colony.pg.away()
+    colony.daemon.restart()
+    state.more()
+    colony_world.noticed(g, [colony], "tidemark_colony_store_up", log=STORE,
+                         told=colony_world.colony_is_unready(colony))
+    health = service.request(colony.daemon.address, "GET", "/healthz", limit=5)
+    g.answers(health.status == 200, f"/healthz of the colony: {health}")
+    colony.pg.back()
+    state.heal()
+    colony.note()
+    return state.verdict(state.contact())
+
+
+@cell(STATE, "hung", "continues", effect="holds", variant="store", limit=300)
 def hung_store(g):
     """The registry itself hangs: PostgreSQL gets SIGSTOP."""
     return store_fault(g, lambda pg: pg.hang(), lambda pg: pg.unhang())
@@ -216,7 +233,7 @@ def store_fault(g, begin, end):
     return state.verdict(state.contact())
 
 
-@cell(STATE, "away-during", "continues", mark=Mark("telemetry", NO_LOG))
+@cell(STATE, "away-during", "continues")
 def away_during(g):
     """A colony is killed while its commit is under way; the other one takes over."""
     fleet = Fleet(g)
@@ -263,9 +280,7 @@ def answer_lost(g):
     return fleet.end()
 
 
-@cell(STATE, "disk-full", "refuses exit 6", effect="holds",
-      mark=Mark("telemetry", NO_LOG, "alert: no shipped rule", "answer: /readyz of the colony",
-                "series: checkpoint_lag_seconds"))
+@cell(STATE, "disk-full", "refuses exit 6", effect="holds")
 def disk_full(g):
     """The registry's disk is full for longer than a lease."""
     return colony_faults.colony_disk_full(g, Reading)
