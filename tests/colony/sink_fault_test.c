@@ -11,6 +11,7 @@
 #include "base/cleanup.h"
 #include "store/bulk.h"
 #include "store/engine.h"
+#include "tidemark_sql.h"
 
 /* Calls of a store on its engine are counted; the nth fails, or is the last thing that its process does. */
 static struct {
@@ -35,14 +36,20 @@ static tide_status fail_here(tide_error *err)
     return tide_fail(err, TIDE_E_IO, "call %d fails", fault.calls);
 }
 
+/* The store's own, for its identity marker: where it fails, no write fails with it. */
+static bool is_mark(const tide_query *query)
+{
+    return query->sql == TIDE_SQL_IDENTITY_MARK;
+}
+
 static tide_status faulty_prepare(tide_query *query, tide_error *err)
 {
-    return is_hit() ? fail_here(err) : fault.real->prepare(query, err);
+    return is_mark(query) || !is_hit() ? fault.real->prepare(query, err) : fail_here(err);
 }
 
 static tide_status faulty_step(tide_query *query, tide_error *err)
 {
-    return is_hit() ? fail_here(err) : fault.real->step(query, err);
+    return is_mark(query) || !is_hit() ? fault.real->step(query, err) : fail_here(err);
 }
 
 static tide_status faulty_bulk_begin(tide_bulk *bulk, tide_error *err)
