@@ -72,6 +72,7 @@ const ALONE = {
     'colony.v1.Row': 'as Cell',
     'lake.v1.Cell': 'as colony.v1.Cell',
     'lake.v1.Row': 'as Cell',
+    'work.v1.RetriedItem': 'the call changes what it lists: asked twice, the second finds nothing',
     'lake.v1.File': 'no command',
     'lake.v1.Conflict': 'no command: they are the daemon\'s memory',
     'up.v1.Replica': 'no command',

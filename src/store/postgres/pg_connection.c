@@ -402,9 +402,8 @@ static tide_status fail_answer(tide_pg_connection *connection,
     return tide_pg_fail_result(err, result, name_expectation(expectation));
 }
 
-static tide_status read_answer(tide_pg_connection *connection,
-                               const tide_pg_expectation *expectation, tide_status first,
-                               tide_error *err)
+static tide_status read_answer(tide_pg_connection *connection, tide_pg_expectation *expectation,
+                               tide_status first, tide_error *err)
 {
     PGresult *result = tide_pg_next_result(connection);
     if (!result)
@@ -422,6 +421,7 @@ static tide_status read_answer(tide_pg_connection *connection,
             status = tide_fail(err, TIDE_E_DAMAGED,
                                "a counter gave no number: is there a foreign trigger?");
         accept_result(connection, expectation, result);
+        expectation->is_answered = true;
     }
     for (PGresult *rest = tide_pg_next_result(connection); rest;
          rest = tide_pg_next_result(connection))
@@ -464,7 +464,12 @@ tide_status tide_pg_sync(tide_pg_connection *connection, tide_error *err)
                      : read_answer(connection, &connection->expected[i], status, err);
     if (!is_cut(connection))
         status = read_sync(connection, status, err);
-    if (is_cut(connection))
-        return tide_pg_fail_lost(err, connection);
-    return status;
+    if (!is_cut(connection))
+        return status;
+    /* Rows are handed on after the last answer, so they count as missing. */
+    for (int i = 0; i < count; i++)
+        if (connection->expected[i].query ||
+            (connection->expected[i].value && !connection->expected[i].is_answered))
+            connection->is_unanswered = true;
+    return tide_pg_fail_lost(err, connection);
 }

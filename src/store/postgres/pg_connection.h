@@ -59,7 +59,8 @@ typedef struct tide_pg_expectation {
     bool is_commit;
     bool is_flush; /* the flush of this connection's own commit */
     bool is_sync;  /* the end of a part of the pipeline */
-    int prepares;  /* 1 + the command that this answer prepares; 0: none */
+    bool is_answered;
+    int prepares; /* 1 + the command that this answer prepares; 0: none */
 } tide_pg_expectation;
 
 /* What a process believes about the server it writes to; "" and 0: nothing yet. */
@@ -91,6 +92,7 @@ typedef struct tide_pg_connection {
     bool is_begun;       /* BEGIN was sent */
     bool is_commit_sent; /* from here on a lost connection leaves the outcome open */
     bool is_committed;   /* COMMIT was answered */
+    bool is_unanswered;  /* a number or row that the caller needs never came */
     bool is_vain;        /* ... and had changed nothing */
     bool is_flushed;     /* ... and a flush behind it was answered */
     bool is_stale;       /* the guard refused: the server is not what the process believes */

@@ -105,9 +105,14 @@ tide_status tide_pg_resolve_lost(tide_pg_connection *connection, tide_error *err
         return TIDE_E_SERIALIZATION;
     case TIDE_PG_COMMITTED:
         if (tide_pg_flush(&engine->flusher, connection->witness, connection->answer_by_us,
-                          &is_standby_away, err) >= TIDE_OK)
-            return TIDE_OK;
-        break;
+                          &is_standby_away, err) < TIDE_OK)
+            break;
+        /* Without them OK would hand out numbers and rows that were never read. */
+        if (connection->is_unanswered)
+            return tide_fail(err, TIDE_E_OUTCOME_UNKNOWN,
+                             "committed on %s, but the connection was lost before its answer came",
+                             connection->store->name);
+        return TIDE_OK;
     case TIDE_PG_UNKNOWN:
         break;
     }

@@ -30,6 +30,7 @@ static void begin_tx(tide_pg_connection *connection, bool is_write, bool is_guar
     connection->is_begun = false;
     connection->is_commit_sent = false;
     connection->is_committed = false;
+    connection->is_unanswered = false;
     connection->is_flushed = false;
     connection->is_vain = false;
     connection->is_stale = false;
