@@ -13,6 +13,7 @@
 #include "base/buffer.h"
 #include "base/cleanup.h"
 #include "base/file.h"
+#include "base/text/uuid.h"
 #include "lake/lake.h"
 #include "store/engine.h"
 
@@ -108,14 +109,18 @@ static bool is_empty(const char *data_dir)
     return count == 0;
 }
 
-/* Under a name of its own, then linked: who comes second finds it there. */
+/* Under a name that no thread of any process shares, then linked: who comes second finds it there. */
 static tide_status put_mark(tide_store *store, const char *data_dir, tide_error *err)
 {
     char path[PATH_MAX];
     char fresh[PATH_MAX];
     char text[MARK_MAX];
+    char own[TIDE_UUID_TEXT_SIZE];
+    tide_uuid uuid;
+    tide_uuid_v4(tide_store_env(store), &uuid);
+    tide_uuid_format(&uuid, own);
     TIDE_TRY(mark_path(data_dir, path, err));
-    if (snprintf(fresh, sizeof fresh, "%s.%ld", path, (long)getpid()) >= (int)sizeof fresh)
+    if (snprintf(fresh, sizeof fresh, "%s.%s", path, own) >= (int)sizeof fresh)
         return tide_fail(err, TIDE_E_INVALID, "the data directory %s has too long a name",
                          data_dir);
     write_mark(store, text);
