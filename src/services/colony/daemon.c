@@ -279,6 +279,8 @@ static tide_status start(void *arg, tide_error *err)
 static void leave(void *arg)
 {
     const tide_colonyd *r = arg;
+    if (r->board)
+        tide_board_end_log(r->board);
     if (r->scheduler)
         tide_scheduler_stop(r->scheduler);
 }

@@ -490,11 +490,20 @@ static void end_minute(tide_board *board, int64_t now_us)
     board->first_reason[0] = '\0';
 }
 
+void tide_board_end_log(tide_board *board)
+{
+    (void)pthread_mutex_lock(&board->lock);
+    board->log = NULL;
+    (void)pthread_mutex_unlock(&board->lock);
+}
+
 void tide_board_log(tide_board *board)
 {
-    if (!board->log)
-        return;
     (void)pthread_mutex_lock(&board->lock);
+    if (!board->log) {
+        (void)pthread_mutex_unlock(&board->lock);
+        return;
+    }
     const int64_t now_us = get_now(board);
     end_minute(board, now_us);
     log_clock(board);

@@ -95,5 +95,7 @@ bool tide_board_clock(tide_board *board, int64_t *offset_us);
 /* Log failures that began or ended since the last call, and a clock that became suspect. Every
  * second. */
 void tide_board_log(tide_board *board);
+/* The daemon is ending: that calls to its agents end is no news from now on. */
+void tide_board_end_log(tide_board *board);
 
 #endif
