@@ -223,12 +223,19 @@ static const char *name_reason(tide_engine engine, const char *stored, const cha
                                                                             : "restored";
 }
 
+/* A crash behind the commit that began the epoch: the counters of the marker are of an earlier one, whose
+ * loss has been told. */
+static bool is_marker_older(const check *c)
+{
+    return c->marker.mark >= 0 && c->marker.epoch < c->stored.identity.epoch;
+}
+
 /* A commit that is known here and not in the file: either the file was put back, or the log lost its
  * end, which needs one that was left behind. */
 static bool find_loss(const check *c, const char **reason, char evidence[EVIDENCE_SIZE])
 {
     const bool is_tail = c->marker.is_logged || c->host.log_damage[0];
-    if (c->lost_count > 0)
+    if (c->lost_count > 0 && !is_marker_older(c))
         (void)snprintf(evidence, EVIDENCE_SIZE,
                        "%s: %" PRId64 " was issued, %" PRId64 " is the last in the file%s%s",
                        c->lost[0].sequence, c->lost[0].last, c->lost[0].first - 1,
@@ -411,6 +418,14 @@ static void recall(tide_store *store, check *c)
     }
 }
 
+/* Counters go on from where the file stands in its present epoch. */
+static void set_marker(tide_store *store, const check *c)
+{
+    for (int i = 0; i < c->lost_count; i++)
+        tide_identity_marker_set_counter(store->marker, c->lost[i].sequence, c->lost[i].first - 1);
+    tide_identity_marker_raise(store->marker, c->stored.mark, c->stored.identity.epoch);
+}
+
 /* Where the marker is depends on the session and the file: they are read first. The marker is read
  * before the file is looked at again, so that a commit in between makes the file look ahead. */
 static tide_status establish_sqlite(tide_store *store, check *c, tide_error *err)
@@ -426,6 +441,8 @@ static tide_status establish_sqlite(tide_store *store, check *c, tide_error *err
     if (store->marker && !c->is_cut)
         TIDE_TRY(store->ops->read(store, look, c, true, err));
     if (!c->is_cut) {
+        if (is_marker_older(c))
+            set_marker(store, c);
         store->ops->keep_log(store, 0);
         return TIDE_OK;
     }
@@ -434,9 +451,7 @@ static tide_status establish_sqlite(tide_store *store, check *c, tide_error *err
         c->marker.epoch = newest;
     TIDE_TRY(store->ops->write(store, raise_when_cut, c, err));
     remember(store, c);
-    for (int i = 0; i < c->lost_count; i++)
-        tide_identity_marker_set_counter(store->marker, c->lost[i].sequence, c->lost[i].first - 1);
-    tide_identity_marker_raise(store->marker, c->stored.mark, c->stored.identity.epoch);
+    set_marker(store, c);
     store->ops->keep_log(store, c->is_tail_lost ? c->stored.identity.epoch : 0);
     return TIDE_OK;
 }

@@ -271,6 +271,24 @@ static void a_loss_begins_one_epoch_and_numbers_go_on(void **state)
     assert_int_equal(first.numbers + 1, range.first);
 }
 
+/* The process dies behind the commit that begins the epoch, before the marker follows. */
+static void a_loss_is_not_reported_twice(void **state)
+{
+    scene s;
+    set_up(&s, *state);
+    put_back(&s);
+    flip(&s, WAL_HEADER + 24 + 100);
+    const finding first = open_and_look(&s, "the first open", 0);
+    assert_int_equal(2, first.epoch.epoch);
+    copy_file(s.kept_marker, s.marker);
+    assert_int_equal(2, open_and_look(&s, "with the marker of before", 0).epoch.epoch);
+    tide_store *store = store_test_open(s.t);
+    tide_sequence_range range;
+    assert_ok_err(tide_sequence_next(store, "orders", 1, &range, NULL, &s.t->err), &s.t->err);
+    store_test_close(s.t, &store);
+    assert_int_equal(2, open_and_look(&s, "after a further number", 0).epoch.epoch);
+}
+
 /* A log that nobody damaged, as every kill leaves it, and one whose last write was torn before it was
  * acknowledged. */
 static void a_torn_last_write_is_no_loss(void **state)
@@ -306,6 +324,7 @@ TEST_FILE()
         STORE_CASE_SQLITE(a_log_that_was_cut_is_reported),
         STORE_CASE_SQLITE(a_loss_is_reported_after_another_program_recovered_the_file),
         STORE_CASE_SQLITE(a_loss_begins_one_epoch_and_numbers_go_on),
+        STORE_CASE_SQLITE(a_loss_is_not_reported_twice),
         STORE_CASE_SQLITE(a_torn_last_write_is_no_loss),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
