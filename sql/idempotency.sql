@@ -45,9 +45,11 @@ SET task_id = :task_id, work_item_id = :work_item_id, request_hash = :request_ha
 WHERE idempotency_key = :name;
 
 -- statement: idempotency_take  engine: sqlite
--- Ours now. :floor is the lowest token of this epoch.
+-- Ours now. :floor is the lowest token of this epoch. The end of an attempt at the work item frees the key: it is the item
+-- of the holder, not of those that held it before.
 UPDATE idempotency_keys
 SET lock_holder = :holder, lock_expires_at = :lock_expires, lock_via = 'api', attempts = attempts + 1,
+    work_item_id = CAST(:work_item_id AS text),
     lock_token = max(lock_token + 1, :floor,
                      coalesce((SELECT token + 1 FROM leases WHERE name = 'idempotency keys removed'), 0)),
     revision = revision + 1
@@ -57,6 +59,7 @@ RETURNING CAST(lock_token AS bigint);
 -- statement: idempotency_take  engine: postgres
 UPDATE idempotency_keys
 SET lock_holder = :holder, lock_expires_at = :lock_expires, lock_via = 'api', attempts = attempts + 1,
+    work_item_id = CAST(:work_item_id AS text),
     lock_token = greatest(lock_token + 1, :floor,
                           (SELECT token + 1 FROM leases WHERE name = 'idempotency keys removed')),
     revision = revision + 1

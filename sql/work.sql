@@ -605,6 +605,7 @@ WHERE w.work_item_id = :id AND w.lease_token = :token AND w.status = 'in_progres
 RETURNING w.work_type;
 
 -- statement: work_finish_many  engine: sqlite
+-- The last column: is there more to do? Items that waited for this one, or idempotency keys that it left unanswered.
 WITH list AS MATERIALIZED (SELECT value AS item FROM json_each(:items))
 UPDATE work_items
 SET status = 'completed', output_data = list.item ->> 'output', attempt_outcome = 'completed', error_message = NULL,
@@ -613,7 +614,9 @@ SET status = 'completed', output_data = list.item ->> 'output', attempt_outcome 
 FROM list
 WHERE work_items.work_item_id = list.item ->> 'id' AND +work_items.lease_token = list.item ->> 'token'
   AND +work_items.status = 'in_progress' AND +work_items.lease_expires_at > :lease_now
-RETURNING work_item_id, lease_token, has_dependents;
+RETURNING work_item_id, lease_token,
+          has_dependents OR EXISTS (SELECT 1 FROM idempotency_keys k WHERE k.work_item_id = work_items.work_item_id
+                                      AND k.status = 'pending' AND k.lock_via = 'api');
 
 -- statement: work_finish_many  engine: postgres
 WITH done AS (
@@ -625,11 +628,13 @@ WITH done AS (
          CROSS JOIN (SELECT coalesce(CAST(:clock AS timestamptz), clock_timestamp()) AS at) c
     WHERE w.work_item_id = x.id AND w.lease_token = x.token AND coalesce(w.status, '') = 'in_progress'
   AND w.lease_expires_at > c.at
-    RETURNING w.work_item_id, w.lease_token, w.has_dependents, w.completed_at),
+    RETURNING w.work_item_id, w.lease_token, w.completed_at,
+              w.has_dependents OR EXISTS (SELECT 1 FROM idempotency_keys k WHERE k.work_item_id = w.work_item_id
+                                            AND k.status = 'pending' AND k.lock_via = 'api') AS has_more),
 closed AS (
     UPDATE work_attempts a SET ended_at = d.completed_at, outcome = 'completed'
     FROM done d WHERE a.work_item_id = d.work_item_id AND a.lease_token = d.lease_token AND a.ended_at IS NULL)
-SELECT work_item_id, lease_token, has_dependents FROM done;
+SELECT work_item_id, lease_token, has_more FROM done;
 
 -- statement: work_finish_one  engine: sqlite
 UPDATE work_items
@@ -637,7 +642,9 @@ SET status = 'completed', output_data = :output, attempt_outcome = 'completed', 
     completed_at = :now, lease_holder = NULL, lease_expires_at = NULL, deadline_at = NULL,
     revision = revision + 1, updated_at = :now
 WHERE work_item_id = :id AND lease_token = :token AND status = 'in_progress' AND lease_expires_at > :lease_now
-RETURNING task_id, has_dependents;
+RETURNING task_id,
+          has_dependents OR EXISTS (SELECT 1 FROM idempotency_keys k WHERE k.work_item_id = work_items.work_item_id
+                                      AND k.status = 'pending' AND k.lock_via = 'api');
 
 -- statement: work_finish_one  engine: postgres
 WITH done AS (
@@ -647,11 +654,13 @@ WITH done AS (
         updated_at = c.at
     FROM (SELECT coalesce(CAST(:clock AS timestamptz), clock_timestamp()) AS at) c
     WHERE w.work_item_id = :id AND w.lease_token = :token AND w.status = 'in_progress' AND w.lease_expires_at > c.at
-    RETURNING w.work_item_id, w.lease_token, w.task_id, w.has_dependents, w.completed_at),
+    RETURNING w.work_item_id, w.lease_token, w.task_id, w.completed_at,
+              w.has_dependents OR EXISTS (SELECT 1 FROM idempotency_keys k WHERE k.work_item_id = w.work_item_id
+                                            AND k.status = 'pending' AND k.lock_via = 'api') AS has_more),
 closed AS (
     UPDATE work_attempts a SET ended_at = d.completed_at, outcome = 'completed'
     FROM done d WHERE a.work_item_id = d.work_item_id AND a.lease_token = d.lease_token AND a.ended_at IS NULL)
-SELECT task_id, has_dependents FROM done;
+SELECT task_id, has_more FROM done;
 
 -- statement: work_finished  engine: sqlite
 -- Which of these were completed before, by this very token and with this very output? (Ended rows keep their token.)
@@ -718,10 +727,14 @@ WHERE work_item_id = :id AND status IN ('pending', 'in_progress', 'expired');
 SELECT status, task_id, work_type, input_data, priority, max_retries, timeout_us, unique_key FROM work_items
 WHERE work_item_id = :id;
 
--- statement: work_keys_free
--- An attempt ended: the idempotency keys of the item that it left unanswered are given back.
+-- statement: work_keys_free  engine: sqlite
+-- Attempts ended: the idempotency keys of their items that they left unanswered are given back.
 UPDATE idempotency_keys SET lock_holder = NULL, lock_expires_at = NULL, lock_via = NULL, revision = revision + 1
-WHERE work_item_id = :id AND status = 'pending' AND lock_via = 'api';
+WHERE work_item_id IN (SELECT value FROM json_each(:ids)) AND status = 'pending' AND lock_via = 'api';
+
+-- statement: work_keys_free  engine: postgres
+UPDATE idempotency_keys SET lock_holder = NULL, lock_expires_at = NULL, lock_via = NULL, revision = revision + 1
+WHERE work_item_id IN (SELECT jsonb_array_elements_text(CAST(:ids AS jsonb))) AND status = 'pending' AND lock_via = 'api';
 
 -- statement: work_keys_end  engine: sqlite
 -- Attempts were ended from outside: what they did is unknown, so the locks are over and the keys' policies decide.

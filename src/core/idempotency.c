@@ -109,6 +109,7 @@ static tide_status take_row(tide_tx *tx, begin_call *call, tide_idempotency_outc
     const tide_status status =
         tide_tx_one(&query, tx, TIDE_SQL_IDEMPOTENCY_TAKE, err, tide_bind_text("name", call->name),
                     tide_bind_text("holder", call->request->holder),
+                    tide_bind_text("work_item_id", call->request->work_item_id),
                     tide_bind_time("lock_expires", lock_expires_at_us),
                     tide_bind_i64("floor", tide_lease_token_floor(tx)));
     TIDE_TRY(status);
@@ -173,6 +174,7 @@ static tide_status act(tide_tx *tx, begin_call *call, verdict found, tide_error 
         TIDE_TRY(make_row(tx, call, TIDE_SQL_IDEMPOTENCY_REVIVE, NULL, err));
         return take_row(tx, call, TIDE_IDEMPOTENCY_NEW, call->request->policy, err);
     }
+    TIDE_TRY(check_parents(tx, call->request, err));
     const bool is_takeover = found == MAY_TAKE_OVER;
     return take_row(tx, call, is_takeover ? TIDE_IDEMPOTENCY_TAKEOVER : TIDE_IDEMPOTENCY_NEW,
                     call->row.policy, err);

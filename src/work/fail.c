@@ -85,7 +85,7 @@ static tide_status fail_item(tide_tx *tx, void *arg, tide_error *err)
     TIDE_TRY(tide_query_run(query, &changed, err));
     if (changed != 1)
         return tide_item_fail_lost(tx, request->id, request->token, err);
-    TIDE_TRY(tide_item_free_keys(tx, request->id, err));
+    TIDE_TRY(tide_item_free_keys(tx, &request->id, 1, err));
     tide_item_wakes wakes = {.count = 0};
     if (!is_over)
         tide_item_wake(&wakes, hold.work_type);

@@ -102,7 +102,7 @@ static tide_status begin_finish(tide_query **query, tide_tx *tx, const tide_work
 
 /* TIDE_OK: completed now. TIDE_NONE: it was, before. */
 static tide_status complete_item(tide_tx *tx, finish_request *request, const char **task_id,
-                                 bool *has_dependents, tide_error *err)
+                                 bool *has_more, tide_error *err)
 {
     tide_work_result *result = request->result;
     TIDE_CLEANUP(tide_query_endp) tide_query *query = NULL;
@@ -112,7 +112,7 @@ static tide_status complete_item(tide_tx *tx, finish_request *request, const cha
     if (status == TIDE_OK) {
         tide_row row = {.query = query, .arena = &request->arena};
         *task_id = tide_row_text(&row);
-        *has_dependents = tide_query_col_bool(query);
+        *has_more = tide_query_col_bool(query);
         result->is_lost = false;
         return tide_row_end(&row, err);
     }
@@ -158,23 +158,25 @@ static tide_status finish_item(tide_tx *tx, void *arg, tide_error *err)
     tide_work_result *result = request->result;
     tide_item_wakes wakes = {.count = 0};
     const char *task_id = NULL;
-    bool has_dependents = false;
+    bool has_more = false;
     result->is_lost = true;
     result->numbers = (tide_checkpoint_numbers){.sequence_number = 0};
     tide_arena_reset(&request->arena);
     if (result->follow_up_count > 0)
         TIDE_TRY(lock_tasks(tx, request, err));
-    const tide_status status = complete_item(tx, request, &task_id, &has_dependents, err);
+    const tide_status status = complete_item(tx, request, &task_id, &has_more, err);
     TIDE_TRY(status);
     if (status == TIDE_NONE)
         return find_numbers(tx, result, err);
-    if (has_dependents)
+    if (has_more)
         TIDE_TRY(wake_dependents(tx, &result->work_item_id, 1, &wakes, err));
     if (result->checkpoint)
         TIDE_TRY(append_checkpoint(tx, result, task_id, err));
     if (result->idempotency_name)
         TIDE_TRY(tide_idempotency_complete_in(tx, result->idempotency_name,
                                               result->idempotency_token, result->response, err));
+    if (has_more)
+        TIDE_TRY(tide_item_free_keys(tx, &result->work_item_id, 1, err));
     if (result->follow_up_count > 0) {
         const tide_item_origin origin = {.task_id = task_id};
         TIDE_TRY(tide_item_add(tx, result->follow_ups, result->follow_up_count, &origin,
@@ -260,11 +262,18 @@ tide_status tide_finish_follow_up(tide_tx *tx, const tide_finish_list *list, tid
     for (int i = 0; i < list->count; i++)
         if (!*list->held[i].is_lost && *list->held[i].is_needed)
             needed[count++] = list->held[i].id;
-    if (tide_lease_list_count_lost(list->held, list->count) > 0)
+    if (tide_lease_list_count_lost(list->held, list->count) > 0) {
+        /* The process may have died between the first finish and its follow-up. */
         TIDE_TRY(mark_repeated(tx, list->held, list->count, err));
+        count = 0;
+        for (int i = 0; i < list->count; i++)
+            if (!*list->held[i].is_lost)
+                needed[count++] = list->held[i].id;
+    }
     if (count == 0)
         return TIDE_OK;
     tide_item_wakes wakes = {.count = 0};
+    TIDE_TRY(tide_item_free_keys(tx, needed, count, err));
     TIDE_TRY(wake_dependents(tx, needed, count, &wakes, err));
     tide_item_notify(&wakes, tx);
     return TIDE_OK;

@@ -13,7 +13,9 @@ typedef struct tide_lease_list {
     int64_t token;
     const char *output; /* NULL: none */
     bool *is_lost;      /* the caller's mark */
-    bool *is_needed; /* finishing: the caller's mark that items wait for this one; NULL elsewhere */
+    /* Finishing: the caller's mark that items wait for this one, or that it left idempotency keys
+     * unanswered. NULL elsewhere. */
+    bool *is_needed;
 } tide_lease_list;
 
 /* Ids and tokens are checked; is_lost of all becomes true, until tide_lease_list_mark says otherwise. */

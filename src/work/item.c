@@ -319,9 +319,12 @@ tide_status tide_item_fail_some(int lost, int count, tide_error *err)
 
 /* ---- idempotency keys ---- */
 
-tide_status tide_item_free_keys(tide_tx *tx, const char *id, tide_error *err)
+tide_status tide_item_free_keys(tide_tx *tx, const char *const *ids, int count, tide_error *err)
 {
-    return tide_tx_exec(tx, TIDE_SQL_WORK_KEYS_FREE, NULL, err, tide_bind_text("id", id));
+    TIDE_CLEANUP(tide_query_endp) tide_query *query = NULL;
+    TIDE_TRY(tide_query_begin(&query, tx, TIDE_SQL_WORK_KEYS_FREE, err));
+    TIDE_TRY(tide_item_bind_texts(query, "ids", ids, count, false, err));
+    return tide_query_run(query, NULL, err);
 }
 
 tide_status tide_item_end_keys(tide_tx *tx, const char *const *ids, int count, tide_error *err)

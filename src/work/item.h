@@ -117,9 +117,10 @@ TIDE_MUST_CHECK tide_status tide_item_fail_some(int lost, int count, tide_error 
 
 /* ---- idempotency keys ---- */
 
-/* An attempt of the item ended: keys that it began and did not answer are given back, so that the
- * next attempt need not wait for their locks. */
-TIDE_MUST_CHECK tide_status tide_item_free_keys(tide_tx *tx, const char *id, tide_error *err);
+/* Attempts of these items ended: keys that they began and did not answer are given back, so that the
+ * next attempts need not wait for their locks. */
+TIDE_MUST_CHECK tide_status tide_item_free_keys(tide_tx *tx, const char *const *ids, int count,
+                                                tide_error *err);
 /* Attempts were ended from outside, so what they did is unknown: the locks of their keys are over,
  * and the policy of each key decides (idempotency.h). */
 TIDE_MUST_CHECK tide_status tide_item_end_keys(tide_tx *tx, const char *const *ids, int count,

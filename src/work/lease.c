@@ -200,7 +200,7 @@ static tide_status release_item(tide_tx *tx, void *arg, tide_error *err)
     if (request->delay_us > 0)
         tide_item_notify_due(tx, request->delay_us);
     tide_query_endp(&query);
-    return tide_item_free_keys(tx, request->id, err);
+    return tide_item_free_keys(tx, &request->id, 1, err);
 }
 
 tide_status tide_work_release(tide_store *store, const char *work_item_id, int64_t token,

@@ -59,6 +59,80 @@ static void cancelling_an_item_ends_the_lock_of_its_key(void **state)
     assert_int_equal(TIDE_IDEMPOTENCY_TAKEOVER, begin(t, TIDE_IDEMPOTENCY_RERUN));
 }
 
+static void a_finished_item_gives_its_key_back(void **state)
+{
+    store_test *t = *state;
+    const held h = begin_attempt(t);
+    assert_ok(finish(t, &h, "{}"));
+    assert_int_equal(TIDE_IDEMPOTENCY_NEW, begin(t, TIDE_IDEMPOTENCY_FAIL));
+    assert_int_equal(TIDE_IDEMPOTENCY_IN_PROGRESS, begin(t, TIDE_IDEMPOTENCY_FAIL));
+}
+
+static void items_finished_together_give_their_keys_back(void **state)
+{
+    store_test *t = *state;
+    const held h = begin_attempt(t);
+    add_item(t, "b");
+    const held other = claim(t, "w");
+    tide_work_result results[] = {
+        {TIDE_WORK_RESULT_INIT, .work_item_id = h.id, .token = h.token},
+        {TIDE_WORK_RESULT_INIT, .work_item_id = other.id, .token = other.token}};
+    assert_ok_err(tide_work_finish_many(t->store, results, 2, &t->err), &t->err);
+    assert_int_equal(TIDE_IDEMPOTENCY_NEW, begin(t, TIDE_IDEMPOTENCY_RERUN));
+}
+
+static void next_gives_the_keys_of_what_it_finishes_back(void **state)
+{
+    store_test *t = *state;
+    const held h = begin_attempt(t);
+    tide_work_result result = {TIDE_WORK_RESULT_INIT, .work_item_id = h.id, .token = h.token};
+    const tide_work_claim_request request = {TIDE_WORK_CLAIM_REQUEST_INIT, .worker = "w"};
+    tide_work_claims claims = {0};
+    assert_status(TIDE_NONE, tide_work_next(t->store, &result, 1, &request, &claims, &t->err));
+    assert_int_equal(TIDE_IDEMPOTENCY_NEW, begin(t, TIDE_IDEMPOTENCY_RERUN));
+    tide_work_claims_done(&claims);
+}
+
+/* The key that a finish answers itself is answered, not given back. */
+static void a_finish_with_a_response_keeps_its_key(void **state)
+{
+    store_test *t = *state;
+    make_task(t, "t");
+    add_item(t, "a");
+    const held h = claim(t, "w");
+    const tide_idempotency_request request = {TIDE_IDEMPOTENCY_REQUEST_INIT, .key = "charge",
+                                              .request_hash = "sha256:x", .work_item_id = "a"};
+    tide_idempotency_state key = {0};
+    assert_ok_err(tide_idempotency_begin(t->store, &request, &key, &t->err), &t->err);
+    tide_work_result result = {TIDE_WORK_RESULT_INIT,
+                               .work_item_id = h.id,
+                               .token = h.token,
+                               .idempotency_name = "charge",
+                               .idempotency_token = key.token,
+                               .response = tide_view_of("1")};
+    assert_ok_err(tide_work_finish(t->store, &result, &t->err), &t->err);
+    assert_int_equal(TIDE_IDEMPOTENCY_REPLAY, begin(t, TIDE_IDEMPOTENCY_RERUN));
+}
+
+/* A key goes with the item that holds it now, not with the one that made it. */
+static void a_key_is_freed_by_the_attempt_that_holds_it(void **state)
+{
+    store_test *t = *state;
+    const held first = begin_attempt(t);
+    assert_ok(fail_it(t, &first, "boom", true));
+    add_item(t, "b");
+    const held second = claim(t, "w");
+    const tide_idempotency_request request = {TIDE_IDEMPOTENCY_REQUEST_INIT, .key = "charge",
+                                              .request_hash = "sha256:x", .work_item_id = "b",
+                                              .lock_us = 3600 * SECOND_US};
+    tide_idempotency_state key = {0};
+    assert_ok_err(tide_idempotency_begin(t->store, &request, &key, &t->err), &t->err);
+    assert_int_equal(TIDE_IDEMPOTENCY_NEW, key.outcome);
+    assert_ok(fail_it(t, &second, "boom", true));
+    assert_ok_err(tide_idempotency_begin(t->store, &request, &key, &t->err), &t->err);
+    assert_int_equal(TIDE_IDEMPOTENCY_NEW, key.outcome);
+}
+
 TEST_FILE()
 {
     const struct CMUnitTest tests[] = {
@@ -66,6 +140,11 @@ TEST_FILE()
         STORE_CASE(a_released_item_gives_its_key_back),
         STORE_CASE(the_end_of_a_lease_ends_the_lock_of_its_key),
         STORE_CASE(cancelling_an_item_ends_the_lock_of_its_key),
+        STORE_CASE(a_finished_item_gives_its_key_back),
+        STORE_CASE(items_finished_together_give_their_keys_back),
+        STORE_CASE(next_gives_the_keys_of_what_it_finishes_back),
+        STORE_CASE(a_finish_with_a_response_keeps_its_key),
+        STORE_CASE(a_key_is_freed_by_the_attempt_that_holds_it),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }
