@@ -39,7 +39,7 @@ static const daemon_row daemons[] = {
     {"serve", tidemark_serve_steps,
      "token_uses health store_probe sweep clean_keys clean_items clean_checkpoints "
      "work_figures"},
-    {"work run", tidemark_work_run_steps, "sweep"},
+    {"work run", tidemark_work_run_steps, "sweep clean_keys clean_items clean_checkpoints"},
     {"up", tidemark_up_steps,
      "token_uses health store_probe feed_retention feed_writes collect agent_leases "
      "registry_watch gap_recovery colony_retention lag_history agent_status fleet_view sweep "

@@ -6,6 +6,7 @@
 #include <tidemark/work.h>
 
 #include "base/cleanup.h"
+#include "cli/frame/listener_options.h"
 #include "cli/work/work_output.h"
 
 static tide_status print_retried(void *arg, const tide_work_retried *retried, tide_error *err)
@@ -221,8 +222,8 @@ static const tide_cli_verb verbs[] = {
      .run = tide_cli_work_release},
     {.name = "run",
      .arguments = "-- CMD...",
-     .takes = TIDE_CLI_LIST(TYPE, TASK, WORKER, LEASE, PARALLEL, PREFETCH, SWEEP, DRAIN,
-                            UNTIL_EMPTY, LIMIT, ENV),
+     .takes = TIDE_CLI_LIST(TYPE, TASK, WORKER, LEASE, PARALLEL, PREFETCH, DRAIN, UNTIL_EMPTY,
+                            LIMIT, ENV, TIDE_CLI_MAINTENANCE_OPTIONS),
      .overrides = TIDE_CLI_OVERRIDES(
          {.id = TIDE_CLI_TYPE, .max = TIDE_WORK_TYPES_MAX, .help = "only this type"},
          {.id = TIDE_CLI_DRAIN, .fallback = "30s"},
@@ -242,6 +243,7 @@ static const tide_cli_verb verbs[] = {
          "killed before its lease ends. --until-empty ends when nothing is left to claim and "
          "every\n"
          "item that was begun has ended: with 7 when an item failed or a lease was lost, else 0.\n"
+         "While it runs it also sweeps the store and deletes what --keep-* says is too old.\n"
          "Example: tidemark work run --type mail --until-empty -- ./send-mail\n"
          "See docs/work.md.",
      .run = tide_cli_work_run},

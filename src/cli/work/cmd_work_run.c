@@ -15,6 +15,7 @@
 
 #include "base/cleanup.h"
 #include "cli/frame/interrupt.h"
+#include "cli/frame/listener_options.h"
 #include "cli/work/work_child.h"
 #include "cli/work/work_output.h"
 #include "services/work/maintenance.h"
@@ -147,11 +148,11 @@ static tide_status check_command(const char *name, tide_error *err)
 }
 
 /* The first sweep is over before the first claim: with --until-empty, what it requeues is not left behind. */
-static tide_status start_sweeping(tide_ticker *ticker, tide_work_maintenance *sweeping,
-                                  tide_error *err)
+static tide_status start_maintenance(tide_ticker *ticker, tide_work_maintenance *maintenance,
+                                     tide_error *err)
 {
     int64_t due_us = 0;
-    TIDE_TRY(tide_work_maintenance_bind_sweep(sweeping, ticker, err));
+    TIDE_TRY(tide_work_maintenance_bind(maintenance, ticker, err));
     TIDE_TRY(tide_ticker_step(ticker, &due_us, err));
     return tide_ticker_start(ticker, err);
 }
@@ -163,15 +164,14 @@ static tide_status run_worker(tide_cli *cli, tide_store *store, const tide_worke
     tide_log_init(&log, stderr, tide_env_system(), TIDE_LOG_LOGFMT, TIDE_LOG_WARN);
     const tide_ticker_options steps = {
         .steps = tidemark_work_run_steps, .env = tide_env_system(), .log = &log};
-    const tide_work_maintenance_options maintenance = {.sweep_us =
-                                                           tide_cli_number(cli, TIDE_CLI_SWEEP)};
-    TIDE_CLEANUP(tide_work_maintenance_freep) tide_work_maintenance *sweeping = NULL;
+    const tide_work_maintenance_options kept = tide_cli_work_maintenance(cli);
+    TIDE_CLEANUP(tide_work_maintenance_freep) tide_work_maintenance *maintenance = NULL;
     TIDE_CLEANUP(tide_ticker_freep) tide_ticker *ticker = NULL;
     TIDE_CLEANUP(tide_worker_closep) tide_worker *worker = NULL;
-    TIDE_TRY(tide_work_maintenance_new(&sweeping, store, &maintenance, NULL, err));
+    TIDE_TRY(tide_work_maintenance_new(&maintenance, store, &kept, NULL, err));
     TIDE_TRY(tide_ticker_new(&ticker, &steps, err));
     TIDE_TRY(tide_worker_open(&worker, store, options, err));
-    TIDE_TRY(start_sweeping(ticker, sweeping, err));
+    TIDE_TRY(start_maintenance(ticker, maintenance, err));
     running = worker;
     catch_signals();
     const tide_status status = tide_worker_run(worker, err);

@@ -12,7 +12,7 @@
 
 #define SWEEP_REST_US INT64_C(500000)      /* SQLite reports every commit of other processes */
 #define CLEAN_US INT64_C(60000000)         /* between clean-ups that found nothing more */
-#define CLEAN_DELAY_US INT64_C(10000000)   /* after the start */
+#define CLEAN_DELAY_US INT64_C(2000000)    /* after the start */
 #define CHECKPOINTS_US INT64_C(3600000000) /* a compaction reads every task */
 
 struct tide_work_maintenance {
@@ -88,8 +88,6 @@ const tide_step tide_step_sweep = {
     .rest_us = SWEEP_REST_US,
 };
 
-const tide_step *const tidemark_work_run_steps[] = {&tide_step_sweep, NULL};
-
 /* ---- clean-up ---- */
 
 static void count_cleaned(const tide_work_maintenance *m, const char *kind, int64_t rows)
@@ -152,6 +150,8 @@ const tide_step tide_step_clean_checkpoints = {
     .run = clean_checkpoints,
     .lane = TIDE_LANE_OWN,
 };
+
+const tide_step *const tidemark_work_run_steps[] = {TIDE_WORK_STEPS, NULL};
 
 /* ---- life ---- */
 

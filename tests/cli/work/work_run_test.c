@@ -561,6 +561,20 @@ static void a_command_is_killed_before_its_lease_ends(void **state)
     assert_member(t, "a", "crash_count", "1");
 }
 
+/* Where nothing else serves the store, its workers delete what is too old. */
+static void a_worker_deletes_items_that_ended_long_ago(void **state)
+{
+    cli_fixture *t = *state;
+    proc child;
+    work_add(t, "--type x --work-item a");
+    work_ok(t, "$T work run --type x --until-empty -- true");
+    work_start(t, &child, "exec $T work run --type x --keep-items 1ms -- true");
+    while (strcmp(work_query(t, "SELECT count(*) FROM work_items"), "0") != 0)
+        usleep(20000);
+    assert_ok_err(proc_kill(&child, SIGTERM, &t->err), &t->err);
+    work_finish(t, &child, 0);
+}
+
 /* A worker that is stalled while it waits for its store, until its lease is over: what its command said meanwhile is heard. */
 static void what_a_command_said_while_its_worker_was_stalled_is_heard(void **state)
 {
@@ -626,6 +640,7 @@ TEST_FILE()
     const struct CMUnitTest tests[] = {
         WORK_EVERY_ENGINE(until_empty_ends_with_7_when_an_item_failed),
         WORK_EVERY_ENGINE(the_command_gets_input_and_environment),
+        WORK_EVERY_ENGINE(a_worker_deletes_items_that_ended_long_ago),
         WORK_EVERY_ENGINE(the_exit_status_decides),
         WORK_EVERY_ENGINE(the_end_of_stderr_is_the_error_text),
         WORK_EVERY_ENGINE(stdout_becomes_the_output),
