@@ -68,12 +68,12 @@ async function follow() {
     const stream = journal.Tail({ globalSequence: position.global, eventId: position.event });
     stream.on('error', (error) => error.code !== grpc.status.CANCELLED && console.error(error.message));
     for await (const event of stream) {
-        if (event.kind === 'created') {
+        if (event.event === 'created') {
             const { globalSequence, taskId, message } = event.checkpoint;
             console.log(`${globalSequence} ${taskId} ${message}`);
             position.global = globalSequence;
         } else {
-            console.log(`${event.kind} ${event.firstGlobal}..${event.lastGlobal}`);
+            console.log(`${event.event} ${event.firstGlobal}..${event.lastGlobal}`);
             position.event = event.eventId;
         }
         await savePosition(path, position); // behind the work: after a crash the last event comes again, and none is missed

@@ -90,11 +90,11 @@ def follow(journal, path):
     # A reader that has seen n has seen everything below n: this one number is the whole position (with that of other events).
     stream = journal.Tail(journal_pb2.TailRequest(global_sequence=position["global"], event_id=position["event"]))
     for event in stream:
-        if event.kind == "created":
+        if event.event == "created":
             print(f"{event.checkpoint.global_sequence} {event.checkpoint.task_id} {event.checkpoint.message}")
             position["global"] = event.checkpoint.global_sequence
         else:
-            print(f"{event.kind} {event.first_global}..{event.last_global}")
+            print(f"{event.event} {event.first_global}..{event.last_global}")
             position["event"] = event.event_id
         with open(path + ".new", "w", encoding="utf-8") as file:
             json.dump(position, file)

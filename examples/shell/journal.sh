@@ -26,7 +26,7 @@ fi
 
 # A reader that has seen n has seen everything below n: this one number is the whole position. (With --follow it would not end.)
 position=$(cat "$position_file" 2>/dev/null || echo 0)
-"$tidemark" checkpoint tail --from $((position + 1)) --json | jq -c 'select(.kind == "created") | .checkpoint' |
+"$tidemark" checkpoint tail --from $((position + 1)) --json | jq -c 'select(.event == "created") | .checkpoint' |
     while read -r event; do
         jq -r '"\(.global_sequence) \(.task_id) \(.message)"' <<<"$event"
         jq .global_sequence <<<"$event" >"$position_file.new" && mv "$position_file.new" "$position_file" # behind the work

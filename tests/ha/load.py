@@ -233,10 +233,10 @@ class Load:
                 changes += 1
                 rows = {n: v for n, v in rows.items() if n <= event["last_common"]}
             elif event["event"] == "created":
-                number = event["global_sequence"]
+                number = event["checkpoint"]["global_sequence"]
                 if number in rows:
                     self.reasons[f"follower: {number} came twice"] = 1
-                rows[number] = event["message"]
+                rows[number] = event["checkpoint"]["message"]
         stopper.join()
         process.wait()
         with open(path, "w", encoding="utf-8") as file:

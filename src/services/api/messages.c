@@ -292,7 +292,7 @@ tide_status tide_rpc_encode_event(tide_buffer *out, const tide_journal_event *ev
 {
     enum { CHECKPOINT_FIELD = 8 };
     JOURNAL(Event) row = JOURNAL_INIT(EVENT);
-    row.kind = tide_rpc_borrow(tide_journal_event_name(event->kind));
+    row.event = tide_rpc_borrow(tide_journal_event_name(event->kind));
     row.event_id = event->event_id;
     row.first_global = event->first_global;
     row.last_global = event->last_global;

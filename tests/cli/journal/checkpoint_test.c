@@ -106,7 +106,8 @@ static void a_tail_reports_that_history_was_cut(void **state)
     work_ok(t, "$T checkpoint add --task t --data 3");
     object =
         work_object(t, "$T checkpoint tail --from 9 --epoch-id %s --json | head -n 1", epoch_id);
-    assert_string_equal("epoch_changed", json_text(object, "kind"));
+    assert_string_equal("epoch_changed", json_text(object, "event"));
+    assert_int_equal(2, json_number(object, "epoch"));
     assert_int_equal(2, json_number(object, "last_common"));
     assert_string_not_equal(epoch_id, json_text(object, "epoch_id"));
     tide_json_tree_free(object);
@@ -287,7 +288,7 @@ static void delete_removes_one_unless_it_is_needed(void **state)
     work_ok(t, "$T checkpoint delete 2 --force");
     work_refuses(t, 3, "", "$T checkpoint delete 2");
     work_ok(t, "$T checkpoint verify");
-    assert_contains(work_ok(t, "$T checkpoint tail --json"), "\"kind\":\"deleted\"");
+    assert_contains(work_ok(t, "$T checkpoint tail --json"), "\"event\":\"deleted\"");
 }
 
 /* ---- fork, diff, verify ---- */

@@ -54,7 +54,7 @@ def this_older(g):
         "catalog": CATALOG, "operation": {"schema": "main", "table": "t",
                                           "add_column": "c BIGINT"}})
     answer = w.append([4], base=base)
-    g.answers(altered["snapshot_id"] in answer.text,
+    g.answers(str(altered["snapshot_id"]) in answer.text,
               f"the refusal does not name the snapshot in the way: {answer}")
     w.noticed("tidemark_lake_conflicts_total")
     g.healed(lambda: w.append([5], base=w.head()).is_ok, "with the newest base it succeeds", 10)

@@ -23,10 +23,12 @@ def sql(path, *statements):
         connection.close()
 
 
+UNDONE = 9  # the lowest number of the migrations that make_older undoes
+
+
 def make_older(path):
-    """Undo the newest migration: the store is as an older program made it."""
-    sql(path, "ALTER TABLE feed_readers DROP COLUMN opened_seq",
-        "DELETE FROM schema_version WHERE number = 7")
+    """Undo the newest migrations: the store is as an older program made it."""
+    sql(path, "DROP TABLE lost_numbers", f"DELETE FROM schema_version WHERE number >= {UNDONE}")
 
 
 def newer_statements():
@@ -39,7 +41,7 @@ def has_newest(path):
     connection = sqlite3.connect(path, timeout=30)
     try:
         return connection.execute(
-            "SELECT count(*) FROM schema_version WHERE number = 7").fetchone()[0] == 1
+            f"SELECT count(*) FROM schema_version WHERE number = {UNDONE}").fetchone()[0] == 1
     finally:
         connection.close()
 
