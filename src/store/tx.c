@@ -179,7 +179,7 @@ tide_status tide_tx_take_counters_plainly(tide_tx *tx, tide_error *err)
         *tx->takes[i].value = tide_query_col_i64(query);
         if (tx->takes[i].numbers > 0)
             tide_tx_raised(tx, strchr(tx->takes[i].key, '/') + 1,
-                           *tx->takes[i].value + tx->takes[i].numbers - 1);
+                           *tx->takes[i].value + (tx->takes[i].numbers - 1));
     }
     return TIDE_OK;
 }
