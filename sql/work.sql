@@ -43,30 +43,77 @@ SELECT status FROM tasks WHERE task_id = :task_id;
 -- Whoever adds items holds the task's row FOR SHARE: what is counted behind this lock stays as it is.
 SELECT status FROM tasks WHERE task_id = :task_id FOR UPDATE;
 
--- statement: task_cancel
--- Its items follow by trigger.
-UPDATE tasks SET status = 'cancelled', completed_at = :now, updated_at = :now, revision = revision + 1
-WHERE task_id = :task_id AND status IN ('pending', 'running');
-
 -- statement: task_end
 UPDATE tasks SET status = :status, completed_at = :now, updated_at = :now, revision = revision + 1
 WHERE task_id = :task_id AND status IN ('pending', 'running');
 
--- statement: task_cancel_items  engine: sqlite
+-- statement: task_end_items  engine: sqlite
+-- A step of the end of a task.
 UPDATE work_items
-SET status = 'failed', failure_kind = 'cancelled', error_message = 'The task was ended',
+SET status = 'failed', failure_kind = 'cancelled', error_message = :message,
     attempt_outcome = CASE status WHEN 'in_progress' THEN 'cancelled' ELSE attempt_outcome END,
     completed_at = :now, updated_at = :now, revision = revision + 1, lease_holder = NULL, lease_expires_at = NULL,
     run_after = NULL, lease_token = max(lease_token + 1, :floor)
-WHERE task_id = :task_id AND status IN ('pending', 'in_progress', 'expired');
+WHERE rowid IN (SELECT rowid FROM work_items INDEXED BY idx_work_items_task
+                WHERE task_id = :task_id AND status = :status LIMIT :limit)
+RETURNING work_item_id;
 
--- statement: task_cancel_items  engine: postgres
-UPDATE work_items
-SET status = 'failed', failure_kind = 'cancelled', error_message = 'The task was ended',
-    attempt_outcome = CASE status WHEN 'in_progress' THEN 'cancelled' ELSE attempt_outcome END,
-    completed_at = :now, updated_at = :now, revision = revision + 1, lease_holder = NULL, lease_expires_at = NULL,
-    run_after = NULL, lease_token = greatest(lease_token + 1, :floor)
-WHERE task_id = :task_id AND status IN ('pending', 'in_progress', 'expired');
+-- statement: task_end_items  engine: postgres
+-- It waits for rows that are locked: an item that is released meanwhile must not be left behind.
+WITH step AS MATERIALIZED (
+    SELECT work_item_id FROM work_items WHERE task_id = CAST(:task_id AS text) AND status = CAST(:status AS text)
+    LIMIT :limit FOR NO KEY UPDATE)
+UPDATE work_items w
+SET status = 'failed', failure_kind = 'cancelled', error_message = :message,
+    attempt_outcome = CASE w.status WHEN 'in_progress' THEN 'cancelled' ELSE w.attempt_outcome END,
+    completed_at = :now, updated_at = :now, revision = w.revision + 1, lease_holder = NULL, lease_expires_at = NULL,
+    run_after = NULL, lease_token = greatest(w.lease_token + 1, :floor)
+FROM step WHERE w.work_item_id = step.work_item_id
+RETURNING w.work_item_id;
+
+-- statement: task_delete_items  engine: sqlite
+DELETE FROM work_items WHERE rowid IN (
+    SELECT rowid FROM work_items INDEXED BY idx_work_items_task WHERE task_id = :task_id LIMIT :limit);
+
+-- statement: task_delete_items  engine: postgres
+WITH step AS MATERIALIZED (
+    SELECT work_item_id FROM work_items WHERE task_id = CAST(:task_id AS text) LIMIT :limit FOR UPDATE)
+DELETE FROM work_items w USING step WHERE w.work_item_id = step.work_item_id;
+
+-- statement: task_leave_keys  engine: sqlite
+-- Idempotency keys outlive their task.
+UPDATE idempotency_keys SET task_id = NULL, revision = revision + 1
+WHERE idempotency_key IN (SELECT idempotency_key FROM idempotency_keys WHERE task_id = :task_id LIMIT :limit);
+
+-- statement: task_leave_keys  engine: postgres
+WITH step AS MATERIALIZED (
+    SELECT idempotency_key FROM idempotency_keys WHERE task_id = CAST(:task_id AS text) LIMIT :limit FOR NO KEY UPDATE)
+UPDATE idempotency_keys k SET task_id = NULL, revision = k.revision + 1
+FROM step WHERE k.idempotency_key = step.idempotency_key;
+
+-- statement: task_size
+-- How many items, keys and checkpoints it has, each counted up to :limit.
+SELECT (SELECT count(*) FROM (SELECT 1 AS one FROM work_items WHERE task_id = CAST(:task_id AS text) LIMIT :limit) i),
+       (SELECT count(*) FROM (SELECT 1 AS one FROM idempotency_keys WHERE task_id = CAST(:task_id AS text) LIMIT :limit) k),
+       (SELECT count(*) FROM (SELECT 1 AS one FROM checkpoints WHERE task_id = CAST(:task_id AS text) LIMIT :limit) c);
+
+-- statement: task_ending_put
+-- A delete of a task whose end is under way replaces that.
+INSERT INTO task_endings (task_id, action, message, begun_at) VALUES (:task_id, :action, :message, :now)
+ON CONFLICT (task_id) DO UPDATE SET action = excluded.action, message = excluded.message;
+
+-- statement: task_ending_find
+SELECT 1 FROM task_endings WHERE task_id = :task_id;
+
+-- statement: task_has_live
+SELECT EXISTS (SELECT 1 FROM work_items WHERE task_id = CAST(:task_id AS text)
+                 AND status IN ('pending', 'in_progress', 'expired'));
+
+-- statement: task_ending_first
+SELECT task_id, action, message FROM task_endings ORDER BY begun_at, task_id LIMIT 1;
+
+-- statement: task_ending_delete
+DELETE FROM task_endings WHERE task_id = :task_id;
 
 -- statement: task_fork
 SELECT task_id FROM tasks WHERE forked_from = :task_id ORDER BY task_id LIMIT 1;

@@ -97,7 +97,13 @@ TIDE_API TIDE_MUST_CHECK tide_status tide_task_find(tide_store *store, const cha
 TIDE_API TIDE_MUST_CHECK tide_status tide_task_list(tide_store *store, const char *status,
                                                     int64_t limit, tide_task_fn *fn, void *arg,
                                                     tide_error *err);
-/* Ends its unfinished items as cancelled, too. Cancelled already: fine. TIDE_E_CONFLICT: it ended otherwise. */
+/* Ends its unfinished items as cancelled, too. Cancelled already: fine. TIDE_E_CONFLICT: it ended
+ * otherwise.
+ *
+ * Cancel, finish and delete of a task of any size run in transactions of some hundred items, and other
+ * writers pass between them. The first one ends the task: from then on no item of it is claimed or
+ * added. A call that is interrupted is continued by the next sweep of any process, or by calling
+ * again. */
 TIDE_API TIDE_MUST_CHECK tide_status tide_task_cancel(tide_store *store, const char *task_id,
                                                       tide_error *err);
 /* is_failed false: succeeded. TIDE_E_CONFLICT: items are unfinished, unless cancel_rest. */
@@ -434,7 +440,8 @@ typedef struct tide_work_swept {
     int64_t promoted;    /* delayed items now due */
     int64_t blocked;     /* failed, because what they depend on failed */
     int64_t scheduled;   /* items made by schedules */
-    bool has_more;       /* call again at once */
+    int64_t ended; /* with their task: a cancel, finish or delete of it that was interrupted */
+    bool has_more; /* call again at once */
 } tide_work_swept;
 
 /* The watchdog: one bounded turn. Many may run. limit 0: TIDE_WORK_SWEEP_MAX; crash_limit 0: the default. */

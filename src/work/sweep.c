@@ -10,6 +10,7 @@
 #include "store/statement.h"
 #include "tidemark_sql.h"
 #include "work/item.h"
+#include "work/task_end.h"
 
 enum { STRAYED_MAX = 1000 }; /* items that are looked at */
 
@@ -160,6 +161,15 @@ static tide_status make_scheduled(tide_store *store, turn *t, tide_work_swept *o
     return TIDE_OK;
 }
 
+static tide_status end_tasks(tide_store *store, const turn *t, tide_work_swept *out,
+                             tide_error *err)
+{
+    bool has_more = false;
+    TIDE_TRY(tide_task_end_continue(store, t->limit, &out->ended, &has_more, err));
+    out->has_more = out->has_more || has_more;
+    return TIDE_OK;
+}
+
 static tide_status sweep_rest(tide_store *store, turn *t, tide_work_swept *out, tide_error *err)
 {
     if (t->has_due) {
@@ -172,6 +182,7 @@ static tide_status sweep_rest(tide_store *store, turn *t, tide_work_swept *out, 
     if (t->has_schedules)
         TIDE_TRY(make_scheduled(store, t, out, err));
     TIDE_TRY(pull_in(store, t, out, err));
+    TIDE_TRY(end_tasks(store, t, out, err));
     return tide_item_raise_bounds(store, NULL, err);
 }
 

@@ -1,18 +1,16 @@
 /* task.c - tasks: what items and checkpoints belong to. */
 #include <tidemark/work.h>
 
-#include <inttypes.h>
 #include <stdio.h>
 
 #include "base/cleanup.h"
 #include "base/interface/caller.h"
 #include "base/interface/sized.h"
 #include "base/text/uuid.h"
-#include "core/lease_clock.h"
-#include "journal/events.h"
 #include "store/statement.h"
 #include "tidemark_sql.h"
 #include "work/item.h"
+#include "work/task_end.h"
 
 enum { PAGE = 200 };
 
@@ -95,8 +93,7 @@ static int64_t *find_count(tide_task *task, tide_view status)
     return NULL;
 }
 
-/* How many items it has, by status. */
-static tide_status count_items(tide_tx *tx, const char *task_id, tide_task *out, tide_error *err)
+tide_status tide_task_count_items(tide_tx *tx, const char *task_id, tide_task *out, tide_error *err)
 {
     TIDE_CLEANUP(tide_query_endp) tide_query *query = NULL;
     TIDE_TRY(
@@ -126,7 +123,7 @@ static tide_status find_task(tide_tx *tx, void *arg, tide_error *err)
     if (status != TIDE_OK)
         return status;
     TIDE_TRY(read_task(query, &request->arena, &request->found, err));
-    return count_items(tx, request->task_id, &request->found, err);
+    return tide_task_count_items(tx, request->task_id, &request->found, err);
 }
 
 tide_status tide_task_find(tide_store *store, const char *task_id, tide_task_fn *fn, void *arg,
@@ -209,164 +206,4 @@ tide_status tide_task_list(tide_store *store, const char *status, int64_t limit,
     const tide_status listed = list_pages(store, request, fn, arg, err);
     tide_arena_done(&request->arena);
     return listed;
-}
-
-/* ---- ending ---- */
-
-typedef struct end_request {
-    const char *task_id;
-    bool is_failed;
-    bool cancel_rest;
-    bool is_forced;
-    tide_sequence_range event; /* of a delete */
-} end_request;
-
-static tide_status fail_missing(const char *task_id, tide_error *err)
-{
-    return tide_fail(err, TIDE_E_NOT_FOUND, "there is no task %s", task_id);
-}
-
-/* TIDE_OK: it is locked and has not ended. TIDE_NONE: it had ended as wanted. */
-static tide_status lock_live(tide_tx *tx, const char *task_id, const char *wanted, tide_error *err)
-{
-    TIDE_CLEANUP(tide_query_endp) tide_query *query = NULL;
-    const tide_status status =
-        tide_tx_one(&query, tx, TIDE_SQL_TASK_LOCK, err, tide_bind_text("task_id", task_id));
-    TIDE_TRY(status);
-    if (status == TIDE_NONE)
-        return fail_missing(task_id, err);
-    const tide_view state = tide_query_col_text(query);
-    if (tide_view_equal(state, tide_view_of("pending")) ||
-        tide_view_equal(state, tide_view_of("running")))
-        return TIDE_OK;
-    if (tide_view_equal(state, tide_view_of(wanted)))
-        return TIDE_NONE;
-    return tide_fail(err, TIDE_E_CONFLICT, "task %s has ended already: it is %.*s", task_id,
-                     (int)state.len, state.ptr);
-}
-
-static tide_status cancel_task(tide_tx *tx, void *arg, tide_error *err)
-{
-    const end_request *request = arg;
-    const tide_status locked = lock_live(tx, request->task_id, "cancelled", err);
-    if (locked != TIDE_OK)
-        return locked < TIDE_OK ? locked : TIDE_OK;
-    return tide_tx_exec(tx, TIDE_SQL_TASK_CANCEL, NULL, err,
-                        tide_bind_text("task_id", request->task_id), tide_bind_now("now"));
-}
-
-tide_status tide_task_cancel(tide_store *store, const char *task_id, tide_error *err)
-{
-    TIDE_NEED(store, err);
-    TIDE_TRY(tide_item_check_id("a task's id", task_id, err));
-    end_request request = {.task_id = task_id};
-    return tide_store_write(store, cancel_task, &request, err);
-}
-
-static tide_status cancel_items(tide_tx *tx, const char *task_id, int64_t now_us, tide_error *err)
-{
-    return tide_tx_exec(tx, TIDE_SQL_TASK_CANCEL_ITEMS, NULL, err,
-                        tide_bind_text("task_id", task_id), tide_bind_time("now", now_us),
-                        tide_bind_i64("floor", tide_lease_token_floor(tx)));
-}
-
-static tide_status finish_task(tide_tx *tx, void *arg, tide_error *err)
-{
-    const end_request *request = arg;
-    const char *wanted = request->is_failed ? "failed" : "succeeded";
-    const tide_status locked = lock_live(tx, request->task_id, wanted, err);
-    if (locked != TIDE_OK)
-        return locked < TIDE_OK ? locked : TIDE_OK;
-    tide_task items = {.task_id = request->task_id};
-    TIDE_TRY(count_items(tx, request->task_id, &items, err));
-    const int64_t unfinished = items.pending + items.in_progress + items.expired;
-    if (unfinished > 0 && !request->cancel_rest)
-        return tide_fail(err, TIDE_E_CONFLICT,
-                         "task %s has %" PRId64 " unfinished items: finish or cancel them first",
-                         request->task_id, unfinished);
-    int64_t now_us = 0;
-    TIDE_TRY(tide_tx_now(tx, &now_us, err));
-    if (unfinished > 0)
-        TIDE_TRY(cancel_items(tx, request->task_id, now_us, err));
-    return tide_tx_exec(tx, TIDE_SQL_TASK_END, NULL, err,
-                        tide_bind_text("task_id", request->task_id),
-                        tide_bind_text("status", wanted), tide_bind_time("now", now_us));
-}
-
-tide_status tide_task_finish(tide_store *store, const char *task_id, bool is_failed,
-                             bool cancel_rest, tide_error *err)
-{
-    TIDE_NEED(store, err);
-    TIDE_TRY(tide_item_check_id("a task's id", task_id, err));
-    end_request request = {.task_id = task_id, .is_failed = is_failed, .cancel_rest = cancel_rest};
-    return tide_store_write(store, finish_task, &request, err);
-}
-
-/* ---- removing ---- */
-
-static tide_status check_forks(tide_tx *tx, const char *task_id, tide_error *err)
-{
-    TIDE_CLEANUP(tide_query_endp) tide_query *query = NULL;
-    const tide_status status =
-        tide_tx_one(&query, tx, TIDE_SQL_TASK_FORK, err, tide_bind_text("task_id", task_id));
-    if (status != TIDE_OK)
-        return status < TIDE_OK ? status : TIDE_OK;
-    const tide_view fork = tide_query_col_text(query);
-    return tide_fail(err, TIDE_E_CONFLICT,
-                     "task %.*s is a fork of %s and shares its history: delete the fork first",
-                     (int)fork.len, fork.ptr, task_id);
-}
-
-/* Nobody adds to the task from here on. SQLite has one writer anyhow. */
-static tide_status hold_everything(tide_tx *tx, const char *task_id, tide_error *err)
-{
-    if (tide_store_engine(tide_tx_store(tx)) != TIDE_ENGINE_POSTGRES)
-        return TIDE_OK;
-    TIDE_TRY(
-        tide_tx_exec(tx, TIDE_SQL_TASK_HOLD_ITEMS, NULL, err, tide_bind_text("task_id", task_id)));
-    return tide_tx_exec(tx, TIDE_SQL_TASK_HOLD_HEAD, NULL, err, tide_bind_text("task_id", task_id));
-}
-
-/* Its checkpoints go with it: whoever follows the journal is told. */
-static tide_status tell_followers(tide_tx *tx, end_request *request, tide_error *err)
-{
-    TIDE_TRY(hold_everything(tx, request->task_id, err));
-    TIDE_CLEANUP(tide_query_endp) tide_query *query = NULL;
-    TIDE_TRY(tide_tx_one(&query, tx, TIDE_SQL_TASK_CHECKPOINTS, err,
-                         tide_bind_text("task_id", request->task_id)));
-    tide_journal_event event = {.kind = TIDE_JOURNAL_DELETED, .task_id = request->task_id};
-    event.count = tide_query_col_i64(query);
-    event.first_global = tide_query_col_i64(query);
-    event.last_global = tide_query_col_i64(query);
-    return event.count == 0 ? TIDE_OK : tide_journal_event_add(tx, &event, &request->event, err);
-}
-
-static tide_status delete_task(tide_tx *tx, void *arg, tide_error *err)
-{
-    end_request *request = arg;
-    TIDE_CLEANUP(tide_query_endp) tide_query *lock = NULL;
-    const tide_status status = tide_tx_one(&lock, tx, TIDE_SQL_TASK_LOCK, err,
-                                           tide_bind_text("task_id", request->task_id));
-    TIDE_TRY(status);
-    if (status == TIDE_NONE)
-        return fail_missing(request->task_id, err);
-    TIDE_TRY(check_forks(tx, request->task_id, err));
-    tide_task items = {.task_id = request->task_id};
-    TIDE_TRY(count_items(tx, request->task_id, &items, err));
-    if (items.in_progress > 0 && !request->is_forced)
-        return tide_fail(err, TIDE_E_CONFLICT,
-                         "%" PRId64 " items of task %s are in progress: cancel it first, or force",
-                         items.in_progress, request->task_id);
-    TIDE_TRY(tell_followers(tx, request, err));
-    return tide_tx_exec(tx, TIDE_SQL_TASK_DELETE, NULL, err,
-                        tide_bind_text("task_id", request->task_id));
-}
-
-tide_status tide_task_delete(tide_store *store, const char *task_id, bool is_forced,
-                             tide_error *err)
-{
-    TIDE_NEED(store, err);
-    TIDE_TRY(tide_item_check_id("a task's id", task_id, err));
-    end_request request = {.task_id = task_id, .is_forced = is_forced};
-    return tide_store_write(store, delete_task, &request, err);
 }

@@ -59,6 +59,14 @@ static void cancelling_an_item_ends_the_lock_of_its_key(void **state)
     assert_int_equal(TIDE_IDEMPOTENCY_TAKEOVER, begin(t, TIDE_IDEMPOTENCY_RERUN));
 }
 
+static void cancelling_a_task_ends_the_locks_of_its_keys(void **state)
+{
+    store_test *t = *state;
+    (void)begin_attempt(t);
+    assert_ok_err(tide_task_cancel(t->store, "t", &t->err), &t->err);
+    assert_int_equal(TIDE_IDEMPOTENCY_TAKEOVER, begin(t, TIDE_IDEMPOTENCY_RERUN));
+}
+
 static void a_finished_item_gives_its_key_back(void **state)
 {
     store_test *t = *state;
@@ -140,6 +148,7 @@ TEST_FILE()
         STORE_CASE(a_released_item_gives_its_key_back),
         STORE_CASE(the_end_of_a_lease_ends_the_lock_of_its_key),
         STORE_CASE(cancelling_an_item_ends_the_lock_of_its_key),
+        STORE_CASE(cancelling_a_task_ends_the_locks_of_its_keys),
         STORE_CASE(a_finished_item_gives_its_key_back),
         STORE_CASE(items_finished_together_give_their_keys_back),
         STORE_CASE(next_gives_the_keys_of_what_it_finishes_back),

@@ -89,6 +89,7 @@ static void add_up(tide_work_swept *sum, const tide_work_swept *turn)
     sum->promoted += turn->promoted;
     sum->blocked += turn->blocked;
     sum->scheduled += turn->scheduled;
+    sum->ended += turn->ended;
 }
 
 static tide_status sweep(tide_cli *cli, tide_error *err)
@@ -103,11 +104,13 @@ static tide_status sweep(tide_cli *cli, tide_error *err)
         add_up(&sum, &turn);
     }
     if (!cli->out.is_json) {
-        tide_cli_print(
-            cli->out.file,
-            "%" PRId64 " requeued, %" PRId64 " failed (%" PRId64 " quarantined), %" PRId64
-            " became due, %" PRId64 " blocked for good, %" PRId64 " scheduled\n",
-            sum.requeued, sum.failed, sum.quarantined, sum.promoted, sum.blocked, sum.scheduled);
+        tide_cli_print(cli->out.file,
+                       "%" PRId64 " requeued, %" PRId64 " failed (%" PRId64
+                       " quarantined), %" PRId64 " became due, %" PRId64
+                       " blocked for good, %" PRId64 " scheduled, %" PRId64
+                       " ended with their task\n",
+                       sum.requeued, sum.failed, sum.quarantined, sum.promoted, sum.blocked,
+                       sum.scheduled, sum.ended);
         return TIDE_OK;
     }
     WORK(SweepResponse) row;

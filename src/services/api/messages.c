@@ -245,6 +245,7 @@ void tide_rpc_swept(WORK(SweepResponse) * out, const tide_work_swept *swept)
     out->promoted = swept->promoted;
     out->blocked = swept->blocked;
     out->scheduled = swept->scheduled;
+    out->ended = swept->ended;
     out->has_more = swept->has_more;
 }
 

@@ -32,9 +32,13 @@ static void count_swept(const tide_work_maintenance *m, const tide_work_swept *s
     const struct {
         const char *result;
         int64_t count;
-    } rows[] = {{"requeued", swept->requeued},       {"failed", swept->failed},
-                {"quarantined", swept->quarantined}, {"promoted", swept->promoted},
-                {"blocked", swept->blocked},         {"scheduled", swept->scheduled}};
+    } rows[] = {{"requeued", swept->requeued},
+                {"failed", swept->failed},
+                {"quarantined", swept->quarantined},
+                {"promoted", swept->promoted},
+                {"blocked", swept->blocked},
+                {"scheduled", swept->scheduled},
+                {"ended", swept->ended}};
     for (size_t i = 0; m->metrics && i < sizeof rows / sizeof rows[0]; i++)
         tide_series_add(tide_metrics_series(m->metrics, TIDE_METRIC_SWEPT, rows[i].result),
                         rows[i].count);
@@ -42,7 +46,8 @@ static void count_swept(const tide_work_maintenance *m, const tide_work_swept *s
 
 static int64_t count_changes(const tide_work_swept *swept)
 {
-    return swept->requeued + swept->failed + swept->promoted + swept->blocked + swept->scheduled;
+    return swept->requeued + swept->failed + swept->promoted + swept->blocked + swept->scheduled +
+           swept->ended;
 }
 
 /* A sweep that changed something is followed by another look at once. One that found an item or a schedule it could

@@ -1,6 +1,9 @@
 /* tidemark task, on every engine; and resuming a task under its lease. */
+#include <signal.h>
 #include <stdio.h>
+#include <stdlib.h>
 #include <string.h>
+#include <unistd.h>
 
 #include "cli/work/work_calls.h"
 
@@ -238,6 +241,126 @@ static void bad_words_are_refused_and_change_nothing(void **state)
     work_refuses(t, 2, "", "$T task create");
 }
 
+enum { LARGE = 1201, LARGE_STEP = 500 };
+
+/* With one of them in progress. */
+static work_held fill_task(cli_fixture *t)
+{
+    work_ok(t, "seq %d | sed 's/.*/{\"type\":\"a\",\"work_item_id\":\"&\"}/' > batch", LARGE);
+    work_ok(t, "$T work add --task t --batch batch > added");
+    return work_claim(t, "--type a");
+}
+
+/* Other writers pass between the transactions. Each of them has a time of its own. */
+static void assert_steps(cli_fixture *t)
+{
+    const char *most = work_query(
+        t, "SELECT max(n) FROM (SELECT count(*) AS n FROM work_items GROUP BY completed_at) s");
+    if (atoi(most) > LARGE_STEP)
+        fail_msg("one transaction ended %s items", most);
+}
+
+static void a_large_task_is_cancelled_in_steps(void **state)
+{
+    cli_fixture *t = *state;
+    const work_held held = fill_task(t);
+    work_ok(t, "$T task cancel t");
+    assert_string_equal("failed|cancelled|1201",
+                        work_query(t, "SELECT status, failure_kind, count(*) FROM work_items "
+                                      "GROUP BY status, failure_kind"));
+    assert_steps(t);
+    work_refuses(t, 4, "", "$T work finish %s --token %lld", held.id, held.token);
+    assert_string_equal("0", work_query(t, "SELECT count(*) FROM task_endings"));
+}
+
+static void a_large_task_is_finished_in_steps(void **state)
+{
+    cli_fixture *t = *state;
+    fill_task(t);
+    work_refuses(t, 4, "1201 unfinished", "$T task finish t");
+    work_ok(t, "$T task finish t --cancel-rest");
+    assert_string_equal("failed|1201",
+                        work_query(t, "SELECT status, count(*) FROM work_items GROUP BY status"));
+    assert_steps(t);
+    assert_string_equal("succeeded", work_query(t, "SELECT status FROM tasks"));
+}
+
+static void a_large_task_is_deleted(void **state)
+{
+    cli_fixture *t = *state;
+    fill_task(t);
+    work_refuses(t, 4, "in progress", "$T task delete t");
+    work_ok(t, "$T task delete t --force");
+    assert_string_equal("0|0|0|0|0",
+                        work_query(t, "SELECT (SELECT count(*) FROM work_items), (SELECT count(*) "
+                                      "FROM work_attempts), (SELECT count(*) FROM tasks), (SELECT "
+                                      "count(*) FROM task_heads), (SELECT count(*) FROM "
+                                      "task_endings)"));
+}
+
+/* What is left when the process dies behind its first transaction. */
+static void begin_ending(cli_fixture *t, const char *action)
+{
+    char sql[512];
+    snprintf(sql, sizeof sql,
+             "INSERT INTO task_endings (task_id, action, message, begun_at) VALUES "
+             "('t', '%s', 'The task was cancelled', '2026-01-01 00:00:00')",
+             action);
+    work_sql(t, sql);
+    work_sql(t, "UPDATE tasks SET status = 'cancelled' WHERE task_id = 't'");
+}
+
+static void a_sweep_continues_the_end_of_a_task(void **state)
+{
+    cli_fixture *t = *state;
+    fill_task(t);
+    begin_ending(t, "end");
+    assert_int_equal(3, work_run(t, "$T work claim --type a --worker w").exit_code);
+    assert_contains(work_ok(t, "$T work sweep"), "1201 ended with their task");
+    assert_string_equal("failed|1201",
+                        work_query(t, "SELECT status, count(*) FROM work_items GROUP BY status"));
+    assert_string_equal("0", work_query(t, "SELECT count(*) FROM task_endings"));
+    assert_contains(work_ok(t, "$T work sweep"), " 0 ended with their task");
+}
+
+static void cancelling_again_continues_the_end_of_a_task(void **state)
+{
+    cli_fixture *t = *state;
+    fill_task(t);
+    begin_ending(t, "end");
+    work_ok(t, "$T task cancel t");
+    assert_string_equal("failed|1201",
+                        work_query(t, "SELECT status, count(*) FROM work_items GROUP BY status"));
+}
+
+static void a_sweep_continues_the_delete_of_a_task(void **state)
+{
+    cli_fixture *t = *state;
+    fill_task(t);
+    begin_ending(t, "delete");
+    work_ok(t, "$T work sweep");
+    assert_string_equal("0|0",
+                        work_query(t, "SELECT (SELECT count(*) FROM tasks), (SELECT count(*) FROM "
+                                      "work_items)"));
+}
+
+/* Killed at any time: all of it or nothing is ended, at the latest by the next sweep. */
+static void a_killed_cancel_leaves_no_half_ended_task(void **state)
+{
+    cli_fixture *t = *state;
+    proc child;
+    fill_task(t);
+    work_start(t, &child, "exec $T task cancel t");
+    while (strcmp(work_query(t, "SELECT status FROM tasks"), "cancelled") != 0)
+        usleep(1000);
+    TIDE_IGNORE(proc_kill(&child, SIGKILL, &t->err));
+    assert_ok_err(proc_wait(&child, 60000, &t->err), &t->err);
+    proc_done(&child);
+    work_ok(t, "$T work sweep");
+    assert_string_equal("failed|1201",
+                        work_query(t, "SELECT status, count(*) FROM work_items GROUP BY status"));
+}
+
 TEST_FILE()
 {
     const struct CMUnitTest tests[] = {
@@ -246,6 +369,13 @@ TEST_FILE()
         WORK_EVERY_ENGINE(cancel_ends_the_items_and_fences_their_holders),
         WORK_EVERY_ENGINE(finish_is_refused_while_items_are_unfinished),
         WORK_EVERY_ENGINE(delete_removes_everything_of_it),
+        WORK_EVERY_ENGINE(a_large_task_is_cancelled_in_steps),
+        WORK_EVERY_ENGINE(a_large_task_is_finished_in_steps),
+        WORK_EVERY_ENGINE(a_large_task_is_deleted),
+        WORK_EVERY_ENGINE(a_sweep_continues_the_end_of_a_task),
+        WORK_EVERY_ENGINE(cancelling_again_continues_the_end_of_a_task),
+        WORK_EVERY_ENGINE(a_sweep_continues_the_delete_of_a_task),
+        WORK_EVERY_ENGINE(a_killed_cancel_leaves_no_half_ended_task),
         WORK_EVERY_ENGINE(resume_hands_over_what_is_needed),
         WORK_EVERY_ENGINE(resume_of_a_new_task_begins_with_iteration_1),
         WORK_EVERY_ENGINE(a_second_resumer_is_refused_while_the_lease_lasts),
