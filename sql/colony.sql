@@ -548,7 +548,8 @@ UPDATE colony_agents SET is_removed = :true WHERE agent_id = :agent_id AND NOT i
 
 -- statement: agent_list
 -- An agent with its lease: who polls it, under which token, until when.
-SELECT a.agent_id, a.address, a.origin, a.is_removed, a.added_at, a.seen_at, a.failed_at, a.error, l.holder, l.token, l.expires_at
+SELECT a.agent_id, a.address, a.origin, a.is_removed, a.added_at, a.seen_at, a.failed_at, a.error, l.holder, l.token, l.expires_at,
+       a.reader
 FROM colony_agents a LEFT JOIN leases l ON l.name = 'colony/agent/' || a.agent_id
 WHERE (NOT a.is_removed OR :with_removed) AND (CAST(:agent_id AS text) IS NULL OR a.agent_id = CAST(:agent_id AS text))
 ORDER BY a.agent_id;
@@ -558,6 +559,25 @@ UPDATE colony_agents SET seen_at = :now, error = '' WHERE agent_id = :agent_id;
 
 -- statement: agent_failed
 UPDATE colony_agents SET failed_at = :now, error = :error WHERE agent_id = :agent_id;
+
+-- statement: agent_reader  engine: sqlite
+-- The name under which the agent is read, and the highest token that was issued for it.
+SELECT a.reader, coalesce(l.token, 0)
+FROM colony_agents a LEFT JOIN leases l ON l.name = 'colony/agent/' || a.agent_id
+WHERE a.agent_id = :agent_id AND NOT a.is_removed;
+
+-- statement: agent_reader  engine: postgres
+SELECT a.reader, coalesce(l.token, 0)
+FROM colony_agents a LEFT JOIN leases l ON l.name = 'colony/agent/' || a.agent_id
+WHERE a.agent_id = :agent_id AND NOT a.is_removed
+FOR UPDATE OF a;
+
+-- statement: agent_reader_set
+UPDATE colony_agents SET reader = :reader WHERE agent_id = :agent_id;
+
+-- statement: epoch_last_begun
+-- When the newest epoch began that somebody's claim has begun.
+SELECT started_at FROM epochs WHERE reason = 'diverged' ORDER BY epoch DESC LIMIT 1;
 
 -- statement: member_count
 -- Colonies that are alive. Names go from 'colony/member/' to before 'colony/member0', the character behind the slash.

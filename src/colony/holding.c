@@ -112,7 +112,9 @@ static tide_status add_seat(turn *t, tide_query *query, int64_t now_us, tide_err
     const bool is_held = !tide_query_col_is_null(query);
     (void)tide_query_col_text(query);
     (void)tide_query_col_i64(query); /* token */
-    const int64_t expires_us = is_held ? tide_query_col_time(query) : 0;
+    const int64_t lease_us = tide_query_col_time(query);
+    const int64_t expires_us = is_held ? lease_us : 0;
+    tide_view_copy(s->agent.reader, sizeof s->agent.reader, tide_query_col_text(query));
     s->is_free = !is_held || expires_us <= now_us;
     t->live_count += !s->is_removed;
     return TIDE_OK;

@@ -10,6 +10,7 @@
 #include "base/list.h"
 #include "base/text/utf8.h"
 #include "colony/poller_parts.h"
+#include "feed/reader_token.h"
 
 enum {
     REQUEST_MAX = 256 << 10,
@@ -55,7 +56,8 @@ tide_status tide_poller_new(tide_poller **out, const tide_held_agent *agent,
     tide_buffer_init(&poller->request, REQUEST_MAX);
     poller->options = *options;
     poller->agent = *agent;
-    (void)snprintf(poller->reader, sizeof poller->reader, "%s", options->reader);
+    (void)snprintf(poller->reader, sizeof poller->reader, "%s",
+                   *agent->reader ? agent->reader : options->reader);
     poller->options.reader = poller->reader;
     if (poller->options.grace_us <= 0)
         poller->options.grace_us = TIDE_SETTLE_GRACE_US;
@@ -496,15 +498,57 @@ static void miss_page(tide_poller *poller, tide_poll_stream *stream, tide_status
     }
 }
 
+/* The agent has seen a higher token of this reader. Ours is refused, unless the store never issued
+ * that token: then the reader's name is shared with a copy, or a later state, of the store. */
+static void miss_lease(tide_poller *poller, tide_poll_stream *stream, const char *text)
+{
+    const char *stream_name = stream ? stream->name : "";
+    const int64_t seen = stream && poller->ask.reader ? tide_reader_token_seen(text) : 0;
+    const int64_t now_us = tide_poller_mono(poller);
+    tide_error err = {.status = TIDE_OK};
+    char before[sizeof poller->reader];
+    memcpy(before, poller->reader, sizeof before);
+    if (seen == 0) {
+        tell_failed(poller, stream_name, TIDE_E_LEASE_LOST, text);
+        poller->is_lease_lost = true;
+        return;
+    }
+    if (poller->renamed_us != 0 && now_us - poller->renamed_us < TIDE_READER_EPOCH_US) {
+        hold_agent(poller, stream_name, TIDE_E_LEASE_LOST, text, -1);
+        return;
+    }
+    const tide_status status = tide_registry_rename_reader(
+        poller->options.sink->store,
+        &(tide_reader_refusal){
+            .agent_id = poller->agent.agent_id, .reader = before, .seen_token = seen},
+        poller->reader, &err);
+    if (status == TIDE_E_LEASE_LOST) {
+        tell_failed(poller, stream_name, TIDE_E_LEASE_LOST, text);
+        poller->is_lease_lost = true;
+    } else if (status < TIDE_OK) {
+        hold_for_sink(poller, stream, &err);
+    } else {
+        poller->renamed_us = now_us;
+        for (int i = 0; i < poller->count; i++)
+            poller->streams[i].settled = -1; /* the agent knows nothing of this reader */
+        tide_poller_report(&poller->options.reporter,
+                           &(tide_report){.kind = TIDE_REPORT_READER,
+                                          .agent_id = poller->agent.agent_id,
+                                          .reason = poller->reader,
+                                          .number = seen});
+    }
+}
+
 static tide_status miss(tide_poller *poller, tide_asked_kind asked, tide_status status,
                         const char *text, int64_t retry_after_us, tide_error *err)
 {
     const char *words = text ? text : tide_status_get(status)->text;
     tide_poll_stream *stream =
         asked == TIDE_ASKED_PAGE ? &poller->streams[poller->asked_stream] : NULL;
-    if (status == TIDE_E_LEASE_LOST) {
-        tell_failed(poller, stream ? stream->name : "", status, words);
-        poller->is_lease_lost = true;
+    /* Over the network a refused token is FAILED_PRECONDITION, which other statuses share. */
+    if (status == TIDE_E_LEASE_LOST ||
+        (status == TIDE_E_MISMATCH && stream && tide_reader_token_seen(words) > 0)) {
+        miss_lease(poller, stream, words);
         return TIDE_OK;
     }
     if (is_answer(status)) {

@@ -32,7 +32,8 @@
  * its answer was refused, brought nothing although it spoke of more, or could not be stored; the log tells the first (again after ten minutes
  * at the earliest), and every eighth in a row as an error. TIDE_E_CONFLICT of the sink: the
  * position is loaded again and the same answer settled again, if it is still the answer to what would be asked.
- * TIDE_E_OUTCOME_UNKNOWN: the position is loaded again. TIDE_E_LEASE_LOST from either end: the poller is over (is_over).
+ * TIDE_E_OUTCOME_UNKNOWN: the position is loaded again. TIDE_E_LEASE_LOST from either end: the poller is over (is_over), unless the
+ * agent names a token that the store never issued: then it reads on under a new reader name (registry.h), at most one a minute.
  * Whatever fails, the position stays where it was, and the next question starts there.
  *
  * What others change in the sink (an operator's reset, a recovered gap) is noticed by its version when the next page is applied, by

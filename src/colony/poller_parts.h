@@ -182,6 +182,7 @@ struct tide_poller {
     int64_t watch_us; /* no watch before */
     int64_t probe_us; /* foreign: when a watch is tried again */
     int64_t reload_us;
+    int64_t renamed_us; /* when the reader took another name; 0: never */
     bool has_clock;
     int64_t clock_offset_us; /* our wall clock against the agent's, when it stated its time last */
     bool is_stale;           /* what the agent has told was before a refresh */

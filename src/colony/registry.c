@@ -1,9 +1,11 @@
 #include "colony/registry.h"
 
+#include <inttypes.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 
+#include <tidemark/identity.h>
 #include <tidemark/lease.h>
 #include <tidemark/watch.h>
 
@@ -11,6 +13,7 @@
 #include "base/cleanup.h"
 #include "base/list.h"
 #include "base/text/utf8.h"
+#include "base/text/uuid.h"
 #include "store/statement.h"
 #include "tidemark_sql.h"
 
@@ -205,6 +208,93 @@ tide_status tide_registry_note(tide_store *store, const char *agent_id, const ch
                            TIDE_BIND_IF(error, tide_bind_text("error", text)));
 }
 
+/* ---- reader names ---- */
+
+typedef struct renaming {
+    const tide_reader_refusal *refusal;
+    const char *fresh;
+    char reader[TIDE_FEED_READER_MAX + 1]; /* in force */
+    bool is_epoch_due;
+} renaming;
+
+static tide_status find_reader(tide_tx *tx, renaming *r, tide_error *err)
+{
+    const tide_reader_refusal *refusal = r->refusal;
+    TIDE_CLEANUP(tide_query_endp) tide_query *query = NULL;
+    const tide_status status = tide_tx_one(&query, tx, TIDE_SQL_AGENT_READER, err,
+                                           tide_bind_text("agent_id", refusal->agent_id));
+    TIDE_TRY(status);
+    if (status == TIDE_NONE)
+        return tide_fail(err, TIDE_E_LEASE_LOST, "agent %s was removed", refusal->agent_id);
+    tide_view_copy(r->reader, sizeof r->reader, tide_query_col_text(query));
+    const int64_t issued = tide_query_col_i64(query);
+    if (refusal->seen_token <= issued)
+        return tide_fail(err, TIDE_E_LEASE_LOST,
+                         "another colony of this store polls agent %s (token %" PRId64 ")",
+                         refusal->agent_id, issued);
+    return TIDE_OK;
+}
+
+/* Another process of this store has had the same refusal before, and taken a name. */
+static bool is_renamed(const renaming *r)
+{
+    return *r->reader && strcmp(r->reader, r->refusal->reader) != 0;
+}
+
+/* A clock that was set back since must not put epochs off for ever: only the last minute counts. */
+static tide_status check_refusal(tide_tx *tx, void *arg, tide_error *err)
+{
+    renaming *r = arg;
+    int64_t now_us = 0;
+    TIDE_TRY(find_reader(tx, r, err));
+    TIDE_TRY(tide_tx_now(tx, &now_us, err));
+    TIDE_CLEANUP(tide_query_endp) tide_query *query = NULL;
+    const tide_status status =
+        tide_tx_one(&query, tx, TIDE_SQL_EPOCH_LAST_BEGUN, err, TIDE_NO_BIND);
+    TIDE_TRY(status);
+    const int64_t since_us = status == TIDE_OK ? now_us - tide_query_col_time(query) : INT64_MAX;
+    r->is_epoch_due =
+        !is_renamed(r) && (since_us >= TIDE_READER_EPOCH_US || since_us <= -TIDE_READER_EPOCH_US);
+    return TIDE_OK;
+}
+
+static tide_status rename_inside(tide_tx *tx, void *arg, tide_error *err)
+{
+    renaming *r = arg;
+    TIDE_TRY(find_reader(tx, r, err));
+    if (is_renamed(r))
+        return TIDE_OK;
+    (void)snprintf(r->reader, sizeof r->reader, "%s", r->fresh);
+    return tide_tx_exec(tx, TIDE_SQL_AGENT_READER_SET, NULL, err,
+                        tide_bind_text("agent_id", r->refusal->agent_id),
+                        tide_bind_text("reader", r->reader));
+}
+
+/* The epoch first: a process that dies between the two is refused again, and comes back here. */
+tide_status tide_registry_rename_reader(tide_store *store, const tide_reader_refusal *refusal,
+                                        char out[TIDE_FEED_READER_MAX + 1], tide_error *err)
+{
+    tide_uuid uuid;
+    char text[TIDE_UUID_TEXT_SIZE];
+    char fresh[sizeof "colony-" + TIDE_UUID_TEXT_SIZE];
+    tide_uuid_v4(tide_store_env(store), &uuid);
+    tide_uuid_format(&uuid, text);
+    (void)snprintf(fresh, sizeof fresh, "colony-%s", text);
+    renaming r = {.refusal = refusal, .fresh = fresh};
+    TIDE_TRY(tide_store_write(store, check_refusal, &r, err));
+    if (r.is_epoch_due) {
+        char evidence[256];
+        (void)snprintf(evidence, sizeof evidence,
+                       "agent %.128s has seen lease token %" PRId64
+                       ", which this store never issued",
+                       refusal->agent_id, refusal->seen_token);
+        TIDE_TRY(tide_identity_raise(store, "diverged", evidence, NULL, err));
+    }
+    TIDE_TRY(tide_store_write(store, rename_inside, &r, err));
+    (void)snprintf(out, TIDE_FEED_READER_MAX + 1, "%s", r.reader);
+    return TIDE_OK;
+}
+
 /* ---- looking ---- */
 
 typedef struct listing {
@@ -251,6 +341,7 @@ static void read_agent(tide_agent_row *out, tide_query *query, int64_t now_us, i
     out->lease_token = tide_query_col_i64(query);
     if (read_time(query) <= lease_now_us) /* nobody any more */
         out->holder[0] = '\0';
+    tide_view_copy(out->reader, sizeof out->reader, tide_query_col_text(query));
     out->health = health_of(out->seen_at_us, now_us);
 }
 

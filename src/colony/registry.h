@@ -8,6 +8,12 @@
  * has expired. The token of an agent's lease fences both ends: every change is applied under it, and every question carries
  * it as lease_token, so that the agent refuses an earlier holder.
  *
+ * Reader names: an agent knows a store's colonies as one reader, "colony-" and the store's session. A
+ * copy of the store, and a store that was restored to an earlier state, have the same session, and
+ * tokens that overlap. The agent then refuses one of the two with a token that its store never
+ * issued. That one takes a random reader name at this agent, kept in colony_agents, so that both read
+ * on. Higher tokens instead would make the two lock each other out in turn.
+ *
  * Whoever changes the registry notifies TIDE_REGISTRY_TOPIC (watch.h), so that colonies in other processes look at once. SQLite tells only that
  * something in the file has changed: tide_registry_mark tells whether it was the registry.
  *
@@ -35,6 +41,9 @@ enum {
     TIDE_REGISTRY_PUT_MAX = 1000, /* agents of one transaction */
 };
 
+/* Epochs that refusals of agents begin: at most one in this time, whatever agents claim. */
+#define TIDE_READER_EPOCH_US INT64_C(60000000)
+
 typedef enum tide_agent_health {
     TIDE_AGENT_UNSEEN,
     TIDE_AGENT_HEALTHY,
@@ -56,7 +65,8 @@ typedef struct tide_agent_row {
     /* The same, also after its lease ran out; "": it gave the agent up, or never had it. */
     char last_holder[TIDE_COLONY_ID_MAX + 1];
     int64_t lease_token;
-    tide_agent_health health; /* on the store's clock */
+    char reader[TIDE_FEED_READER_MAX + 1]; /* its own name at the agent; "": the store's */
+    tide_agent_health health;              /* on the store's clock */
 } tide_agent_row;
 
 /* TIDE_E_INVALID: a bad name or address, in words. */
@@ -89,11 +99,27 @@ TIDE_MUST_CHECK tide_status tide_registry_mark(tide_store *store, int64_t *out, 
 TIDE_MUST_CHECK tide_status tide_registry_note(tide_store *store, const char *agent_id,
                                                const char *error, tide_error *err);
 
+/* The agent has refused this reader because it has seen seen_token. If the store never issued such a
+ * token: reader is a fresh name, or the one that another process has just taken, and an epoch
+ * (`diverged`) begins unless one such began within TIDE_READER_EPOCH_US.
+ * TIDE_E_LEASE_LOST: the store has issued it, so another colony polls the agent; or the agent was
+ * removed. *out is changed only on TIDE_OK. */
+typedef struct tide_reader_refusal {
+    const char *agent_id;
+    const char *reader; /* that was refused */
+    int64_t seen_token;
+} tide_reader_refusal;
+TIDE_MUST_CHECK tide_status tide_registry_rename_reader(tide_store *store,
+                                                        const tide_reader_refusal *refusal,
+                                                        char out[TIDE_FEED_READER_MAX + 1],
+                                                        tide_error *err);
+
 /* ---- sharing ---- */
 
 typedef struct tide_held_agent {
     char agent_id[TIDE_AGENT_ID_MAX + 1];
     char address[TIDE_AGENT_ADDRESS_MAX + 1];
+    char reader[TIDE_FEED_READER_MAX + 1]; /* "": the store's name */
     int64_t token;
 } tide_held_agent;
 

@@ -16,13 +16,14 @@ typedef enum tide_report_kind {
     TIDE_REPORT_CLOSED,    /* position */
     TIDE_REPORT_REFUSED,   /* a response that is not accepted, or (is_sink) not stored */
     TIDE_REPORT_TOO_LARGE, /* a record behind the sequence number `number` is skipped */
+    TIDE_REPORT_READER, /* the agent has seen token `number`; reason: the reader's name from now on */
 } tide_report_kind;
 
 typedef struct tide_report {
     tide_report_kind kind;
     const tide_gap *gap;
     const tide_position *position;
-    const char *agent_id; /* REFUSED, TOO_LARGE */
+    const char *agent_id; /* REFUSED, TOO_LARGE, READER */
     const char *data_type;
     const char *reason;
     tide_status status; /* REFUSED */

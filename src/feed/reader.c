@@ -5,13 +5,11 @@
 #include "base/interface/caller.h"
 #include "feed/parts.h"
 
-#include <inttypes.h>
-#include <stdio.h>
-
 #include <tidemark/lease.h>
 
 #include "base/buffer.h"
 #include "base/cleanup.h"
+#include "feed/reader_token.h"
 #include "store/statement.h"
 #include "tidemark_sql.h"
 
@@ -73,9 +71,8 @@ tide_status tide_reader_check(tide_feed *feed, tide_tx *tx, const tide_stream_st
         return TIDE_OK;
     }
     if (request->lease_token < row.lease_token)
-        return tide_fail(err, TIDE_E_LEASE_LOST,
-                         "reader %s came with token %" PRId64 " after %" PRId64, request->reader,
-                         request->lease_token, row.lease_token);
+        return tide_reader_token_refuse(request->reader, request->lease_token, row.lease_token,
+                                        err);
     const int64_t position =
         clamp_position(state, request, row.epoch, &(tide_reader_standing){.matched_seq = 0});
     if (request->lease_token > row.lease_token || (row.opened_seq >= 0 && request->point_count > 0))

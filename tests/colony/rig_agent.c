@@ -10,6 +10,7 @@
 #include "base/cleanup.h"
 #include "colony/rig.h"
 #include "feed/record.h"
+#include "net/client/client.h"
 #include "services/agent/query.h"
 
 /* ---- what they hold ---- */
@@ -545,6 +546,15 @@ static tide_status answer_question(rig *r, rig_agent *agent, const tide_question
     return TIDE_OK;
 }
 
+/* As it arrives: gRPC has fewer codes than we have statuses. */
+static tide_status carry(tide_status status, tide_error *err)
+{
+    if (status >= TIDE_OK)
+        return status;
+    err->status = tide_client_status_of(tide_status_get(status)->grpc_code);
+    return err->status;
+}
+
 tide_status rig_ask(rig *r, rig_agent *agent, const tide_question *question, tide_buffer *answer,
                     tide_error *err)
 {
@@ -554,7 +564,7 @@ tide_status rig_ask(rig *r, rig_agent *agent, const tide_question *question, tid
     agent->asked++;
     if (agent->slow_us > 0)
         rig_advance(r, agent->slow_us);
-    TIDE_TRY(answer_question(r, agent, question, answer, err));
+    TIDE_TRY(carry(answer_question(r, agent, question, answer, err), err));
     if (spoilt)
         TIDE_TRY(after_work(r, agent, question, answer, err));
     const int64_t max = agent->answer_max > 0 && agent->answer_max < question->message_max

@@ -71,6 +71,13 @@ static void log_report(void *arg, const tide_report *report)
                        TIDE_F("agent", report->agent_id), TIDE_F("data_type", report->data_type),
                        TIDE_FI("behind", report->number), TIDE_F_END);
         break;
+    case TIDE_REPORT_READER:
+        tide_log_write(
+            log, TIDE_LOG_WARN,
+            "took a new reader name: the agent also serves a copy or a later state of this store",
+            TIDE_F("agent", report->agent_id), TIDE_F("reader", report->reason),
+            TIDE_FI("seen_token", report->number), TIDE_F_END);
+        break;
     }
 }
 

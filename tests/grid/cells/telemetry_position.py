@@ -105,10 +105,7 @@ def this_older(g):
     return colony_faults.colony_older(g, Reading)
 
 
-@cell(STATE, "this-older", "continues", variant="rolled-back", limit=300,
-      mark=Mark("telemetry", "verdict: refuses exit 6", "heal: all records are read",
-                "data: delivery: lost", "log: no line", "metric: no metric",
-                "answer: colony agent ls"))
+@cell(STATE, "this-older", "continues", variant="rolled-back", limit=300)
 def this_older_rolled_back(g):
     return colony_faults.colony_rolled_back(g, LockedOut)
 

@@ -35,8 +35,7 @@ def other_older(g):
     return colony_faults.colony_older(g, Token)
 
 
-@cell(STATE, "other-older", "continues", variant="rolled-back", limit=300,
-      mark=Mark("telemetry", *LOCKED_OUT, NO_LOG, "answer: colony agent ls", "metric: no metric"))
+@cell(STATE, "other-older", "continues", variant="rolled-back", limit=300)
 def other_older_rolled_back(g):
     """The volume is restored from a snapshot; the store issues tokens that the agent has seen."""
     return colony_faults.colony_rolled_back(g, Token)
