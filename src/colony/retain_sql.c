@@ -7,6 +7,7 @@
 #include "base/cleanup.h"
 #include "colony/rollup.h"
 #include "colony/sink_sql.h"
+#include "core/retention_clock.h"
 #include "store/statement.h"
 #include "tidemark_sql.h"
 
@@ -24,7 +25,7 @@ enum {
 typedef struct turn {
     const tide_sink *sink;
     int64_t gap_keep_us;
-    int64_t now_us;
+    int64_t now_us; /* retention_clock.h */
     tide_retained done;
     bool has_more;
 } turn;
@@ -216,7 +217,11 @@ static tide_status take_turn(tide_tx *tx, void *arg, tide_error *err)
     turn *t = arg;
     t->done = (tide_retained){0};
     t->has_more = false;
-    TIDE_TRY(tide_tx_now(tx, &t->now_us, err));
+    int64_t now_us = 0;
+    tide_retention_clock clock;
+    TIDE_TRY(tide_tx_now(tx, &now_us, err));
+    TIDE_TRY(tide_retention_clock_read(tx, "colony", now_us, &clock, err));
+    t->now_us = clock.now_us;
     for (int kind = 0; kind < TIDE_STREAM_COUNT; kind++) {
         const tide_colony_type *type = tide_colony_type_of((tide_stream_kind)kind);
         TIDE_TRY(expire_type(tx, t, type, err));

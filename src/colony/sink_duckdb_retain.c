@@ -3,6 +3,7 @@
 #include "base/cleanup.h"
 #include "colony/rollup.h"
 #include "colony/sink_duckdb.h"
+#include "core/retention_clock.h"
 
 #define TURN_SPAN_US INT64_C(600000000)
 #define DEAD_KEEP_US INT64_C(2592000000000) /* 30 days */
@@ -251,14 +252,25 @@ static tide_status work(tide_duck_sink *sink, turn *t, tide_error *err)
     return TIDE_OK;
 }
 
+/* In the store beside the file, before anything is deleted: what this process dies of then costs nothing. */
+static tide_status read_clock(tide_tx *tx, void *arg, tide_error *err)
+{
+    tide_retention_clock *out = arg;
+    int64_t now_us = 0;
+    TIDE_TRY(tide_tx_now(tx, &now_us, err));
+    return tide_retention_clock_read(tx, "colony", now_us, out, err);
+}
+
 tide_status tide_duck_sink_retain(tide_sink *base, int64_t gap_keep_us, tide_retained *out,
                                   tide_error *err)
 {
     tide_duck_sink *sink = tide_duck_sink_of(base);
+    tide_retention_clock clock;
+    TIDE_TRY(tide_store_write(base->store, read_clock, &clock, err));
     TIDE_CLEANUP(tide_duckdb_unlockp) tide_duckdb *held = tide_duckdb_lock(sink->db);
     (void)held;
     TIDE_TRY(tide_duck_sink_refresh(sink, err));
-    turn t = {.now_us = base->env->wall_us(base->env), .gap_keep_us = gap_keep_us};
+    turn t = {.now_us = clock.now_us, .gap_keep_us = gap_keep_us};
     TIDE_TRY(tide_duck_begin(sink->writer, err));
     tide_status status = work(sink, &t, err);
     if (status < TIDE_OK) {

@@ -19,6 +19,7 @@
 #include <tidemark/watch.h>
 
 #include "base/cleanup.h"
+#include "core/retention_clock.h"
 #include "feed/walk.h"
 #include "store/statement.h"
 #include "tidemark_sql.h"
@@ -57,7 +58,9 @@ typedef struct turn {
     kept_stream streams[TIDE_FEED_STREAMS_MAX];
     int count;
     int64_t now_us;
-    int64_t since_us; /* when this feed looked for the first time */
+    int64_t expire_us; /* what has ended by then goes: retention_clock.h */
+    bool is_note_due;  /* ... and is to be noted */
+    int64_t since_us;  /* when this feed looked for the first time */
     int64_t bytes;
     int64_t dropped;
     int current;                             /* whose batch is being worked on; -1: nobody's */
@@ -151,7 +154,11 @@ static tide_status look_at_all(tide_tx *tx, turn *t, tide_error *err)
     t->current = -1;
     t->heading = -1;
     t->is_due = false;
+    tide_retention_clock clock;
     TIDE_TRY(tide_lease_now(tx, &t->now_us, err));
+    TIDE_TRY(tide_retention_clock_read(tx, "feed", t->now_us, &clock, err));
+    t->expire_us = clock.now_us < t->now_us ? clock.now_us : t->now_us;
+    t->is_note_due = clock.is_note_due;
     note_since(t);
     TIDE_TRY(tide_stream_names(tx, &t->names, err));
     t->count = t->names.count;
@@ -202,7 +209,7 @@ static int choose(const turn *t, const char **reason)
     const tide_feed_options *options = &t->feed->options;
     *reason = "expired";
     for (int i = 0; i < t->count; i++)
-        if (t->streams[i].has_batch && get_end_us(t, &t->streams[i]) <= t->now_us)
+        if (t->streams[i].has_batch && get_end_us(t, &t->streams[i]) <= t->expire_us)
             return i;
     *reason = "evicted";
     int found = -1;
@@ -287,7 +294,7 @@ static tide_status forget_idle(tide_tx *tx, const turn *t, tide_error *err)
     /* Seen by a clock that was ahead, and not since we look: gone as well. */
     const int64_t idle_us_max = t->feed->options.reader_idle_us;
     const bool is_long = t->now_us - t->since_us > idle_us_max;
-    tide_query_bind_time(query, "before", t->now_us - idle_us_max);
+    tide_query_bind_time(query, "before", t->expire_us - idle_us_max);
     tide_query_bind_time(query, "ahead", t->now_us + (is_long ? 0 : LONG_US));
     return tide_query_run(query, NULL, err);
 }
@@ -313,7 +320,7 @@ static void plan_next(turn *t)
         const kept_stream *stream = &t->streams[i];
         if (!stream->has_batch)
             continue;
-        const int64_t left_us = get_end_us(t, stream) - t->now_us;
+        const int64_t left_us = get_end_us(t, stream) - t->expire_us;
         if (left_us < t->next_us)
             t->next_us = left_us > second_us ? left_us : second_us;
     }
@@ -430,7 +437,7 @@ static tide_status has_idle_reader(tide_tx *tx, const turn *t, bool *out, tide_e
     TIDE_CLEANUP(tide_query_endp) tide_query *query = NULL;
     TIDE_TRY(tide_tx_one(&query, tx, TIDE_SQL_FEED_READER_OLDEST, err, TIDE_NO_BIND));
     const int64_t seen_us = tide_query_col_is_null(query) ? INT64_MAX : tide_query_col_time(query);
-    *out = seen_us < t->now_us - t->feed->options.reader_idle_us;
+    *out = seen_us < t->expire_us - t->feed->options.reader_idle_us;
     return TIDE_OK;
 }
 
@@ -442,7 +449,8 @@ static tide_status look(tide_tx *tx, void *arg, tide_error *err)
     bool is_reader_idle = false;
     TIDE_TRY(look_at_all(tx, t, err));
     TIDE_TRY(has_idle_reader(tx, t, &is_reader_idle, err));
-    t->is_due = is_reader_idle || choose(t, &reason) >= 0;
+    const bool is_noting = t->is_note_due && !atomic_load(&t->feed->is_full);
+    t->is_due = is_reader_idle || is_noting || choose(t, &reason) >= 0;
     plan_next(t);
     return TIDE_OK;
 }

@@ -487,6 +487,27 @@ static tide_retained retain(colony *c)
     return done;
 }
 
+/* The clock jumps, and the machine may have booted with it: what was stored lives on. */
+static void a_clock_that_jumps_ahead_expires_nothing_at_once(void **state)
+{
+    TIDE_CLEANUP(end) colony c;
+    begin(&c, *state);
+    next_change(&c);
+    store_range(&c, 1, 5);
+    apply_well(&c);
+    assert_int_equal(0, retain(&c).rows);
+    virtual_env_set_wall(&c.t->clock, VIRTUAL_ENV_WALL_US + 3 * DAY_US);
+    assert_int_equal(0, retain(&c).rows);
+    virtual_env_reboot(&c.t->clock);
+    assert_int_equal(0, retain(&c).rows);
+    virtual_env_advance(&c.t->clock, DAY_US / 24);
+    assert_int_equal(0, retain(&c).rows);
+    assert_int_equal(5, ask_number(c.sink, "SELECT count(*) FROM spans"));
+    virtual_env_advance(&c.t->clock, DAY_US); /* it was right after all */
+    assert_int_equal(5, retain(&c).rows);
+    assert_int_equal(1, check_books(c.sink));
+}
+
 /* Rows go by the time they were stored, and stay counted: stored = rows + expired. Rollups stay. */
 static void old_rows_expire_and_stay_counted(void **state)
 {
@@ -616,6 +637,7 @@ TEST_FILE()
         STORE_CASE(a_session_that_comes_back_is_opened_again),
         STORE_CASE(a_removed_agents_position_is_closed_and_can_come_back),
         STORE_CASE(an_operators_reset_is_noted_in_history),
+        STORE_CASE(a_clock_that_jumps_ahead_expires_nothing_at_once),
         STORE_CASE(old_rows_expire_and_stay_counted),
         STORE_CASE(rows_go_sooner_where_the_sink_says_so),
         STORE_CASE(a_recovered_row_does_not_expire_with_its_neighbours),

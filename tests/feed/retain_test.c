@@ -235,6 +235,29 @@ static void a_clock_that_was_ahead_keeps_nothing_for_ever(void **state)
     tide_feed_close(feed);
 }
 
+/* The machine boots with a clock that is three days ahead: what nobody has read yet is not old because of that. */
+static void a_boot_with_a_clock_ahead_drops_nothing_at_once(void **state)
+{
+    store_test *t = *state;
+    tide_feed *feed = feed_test_open(t, NULL);
+    step(feed);
+    (void)put_logs(feed, 10, "right", 1);
+    settle(feed, "colony", 5);
+    virtual_env_set_wall(&t->clock, VIRTUAL_ENV_WALL_US + 72 * HOUR_US);
+    virtual_env_reboot(&t->clock);
+    (void)put_logs(feed, 10, "ahead", 1);
+    step(feed);
+    virtual_env_advance(&t->clock, HOUR_US);
+    step(feed);
+    assert_oldest(feed, 1);
+    assert_int_equal(1, ask_sql(t, "SELECT count(*) FROM feed_readers"));
+    virtual_env_advance(&t->clock, 2 * HOUR_US); /* 24 hours of the watermark are over */
+    step(feed);
+    assert_oldest(feed, 11);
+    assert_ok_err(tide_feed_verify(feed, NULL, NULL, NULL, &t->err), &t->err);
+    tide_feed_close(feed);
+}
+
 /* Records of a boot whose clock was years behind are not older than those before them. */
 static void a_clock_that_was_behind_drops_nothing_early(void **state)
 {
@@ -506,6 +529,7 @@ TEST_FILE()
         STORE_CASE_SQLITE(losses_side_by_side_are_joined),
         STORE_CASE_SQLITE(a_clock_that_was_ahead_keeps_nothing_for_ever),
         STORE_CASE_SQLITE(a_clock_that_was_behind_drops_nothing_early),
+        STORE_CASE_SQLITE(a_boot_with_a_clock_ahead_drops_nothing_at_once),
         STORE_CASE_SQLITE(a_stream_that_cannot_be_cut_does_not_keep_the_others),
         cmocka_unit_test(receipts_fit_on_a_full_disk),
         cmocka_unit_test(room_that_retention_makes_can_be_written_to),
