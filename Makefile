@@ -47,8 +47,13 @@ test-postgres: ## the conformance tests on PostgreSQL 14 to 18
 
 test-ha: ## PostgreSQL under Patroni: switchover, kill -9, a cut network, under load (root)
 	@$(BUILD) program --sets "build ha" $(OPTIONS)
+	@scripts/setup/pgbouncer
 	@tests/ha/run
 	@tests/ha/run --asynchronous --faults switchover,kill
+	@tests/ha/run --pooler transaction
+	@tests/ha/run --pooler session --faults kill
+	@tests/ha/run --pooler transaction --pgbouncer build/deps/pgbouncer/pgbouncer --faults switchover,kill
+	@tests/ha/run --pooler session --pgbouncer build/deps/pgbouncer/pgbouncer --faults kill
 
 check: ## format, clang-tidy, cppcheck, gcc -fanalyzer, lints, models
 	@$(BUILD) everything --sets "build test check" $(OPTIONS)

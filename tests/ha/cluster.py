@@ -80,7 +80,7 @@ unix_socket_dir = {directory}
 auth_type = trust
 auth_file = {directory}/users.txt
 pool_mode = {mode}
-default_pool_size = 10
+default_pool_size = {pool_size}
 max_client_conn = 500
 ignore_startup_parameters = extra_float_digits
 """
@@ -172,15 +172,17 @@ class Cluster:
         shutil.chown(self.path(node), "postgres", "postgres")
 
     def start_poolers(self, program, mode):
-        """A PgBouncer on each node in front of its own server; clients reach the servers by these."""
+        """A PgBouncer on each node in front of its own server; clients reach the servers by these.
+        In session mode each of their connections has one to the server for as long as it lives."""
+        pool_size = 10 if mode == "transaction" else 45
         for node in NODES:
             path = self.path(node, "pgbouncer.ini")
             with open(self.path(node, "users.txt"), "w", encoding="utf-8") as file:
                 file.write('"postgres" ""\n')
             with open(path, "w", encoding="utf-8") as file:
                 file.write(POOLER.format(address=address(node), port=POOLER_PORT, server=PORT, mode=mode,
-                                         directory=self.path(node)))
-            self.start("pgbouncer-" + node, node, program, path, user="postgres")
+                                         directory=self.path(node), pool_size=pool_size))
+            self.start("pgbouncer-" + node, node, os.path.abspath(program), path, user="postgres")
         self.client_port = POOLER_PORT
 
     def postmaster(self, node):
