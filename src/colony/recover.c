@@ -260,7 +260,13 @@ static tide_status apply(tide_recovery *r, tide_change *change, tide_error *err)
 {
     const tide_poller_events *events = &r->options.events;
     TIDE_TRY(tide_sink_apply(r->options.sink, change, err));
-    tide_poller_report_change(&r->options.reporter, change, NULL);
+    const bool was_void = r->gap.status == TIDE_GAP_VOID;
+    if (was_void)
+        change->voided = 0; /* it was counted when it became void */
+    for (int i = 0; i < change->gap_count; i++)
+        if (!was_void || change->gaps[i].status != TIDE_GAP_VOID)
+            tide_poller_report(&r->options.reporter,
+                               &(tide_report){.kind = TIDE_REPORT_GAP, .gap = &change->gaps[i]});
     if (events->applied)
         events->applied(events->arg, change);
     return TIDE_OK;

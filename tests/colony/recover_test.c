@@ -80,6 +80,39 @@ static void a_foreign_hole_is_void_after_three_attempts(void **state)
     rig_free(r);
 }
 
+static int count_lines(const char *log, const char *text)
+{
+    int count = 0;
+    for (const char *at = strstr(log, text); at; at = strstr(at + 1, text))
+        count++;
+    return count;
+}
+
+/* It is asked for on every few minutes, for as long as the agent may have it: that is no news each time. */
+static void a_gap_that_stays_void_is_reported_once(void **state)
+{
+    const uint64_t but[] = {4, 0};
+    rig_script script;
+    rig *r = rig_new(*state, 1);
+    rig_agent *a = &r->agents[0];
+    poll_gaps(r, a, &script, 7, but);
+    const tide_recover_options options = rig_recover_options(r);
+    for (int attempt = 1; attempt <= 8; attempt++) {
+        assert_int_equal(1, rig_recover(r, &options));
+        rig_advance(r, 5 * MINUTE_US);
+    }
+    assert_int_equal(1, rig_count_gaps(r, TIDE_GAP_VOID));
+    assert_int_equal(1, count_lines(rig_log_text(r), "gap is void"));
+    assert_int_equal(1, r->voided);
+    rig_assert_balanced(r);
+
+    rig_script_add(&script, 4); /* what comes after all is news */
+    assert_int_equal(1, rig_recover(r, &options));
+    assert_contains(rig_log_text(r), "gap recovery succeeded");
+    rig_assert_rows(r, a, 1, 7);
+    rig_free(r);
+}
+
 /* The agent no longer serves lower numbers: lost (retention), with the line that operators look for. */
 static void a_foreign_hole_below_its_retention_is_lost(void **state)
 {
@@ -302,6 +335,7 @@ TEST_FILE()
     const struct CMUnitTest tests[] = {
         STORE_CASE(only_what_came_is_recovered),
         STORE_CASE(a_foreign_hole_is_void_after_three_attempts),
+        STORE_CASE(a_gap_that_stays_void_is_reported_once),
         STORE_CASE(a_foreign_hole_below_its_retention_is_lost),
         STORE_CASE(a_gap_of_an_agent_that_is_away_stays_open_for_a_day),
         STORE_CASE(many_gaps_of_a_removed_agent_keep_nobody_waiting),
