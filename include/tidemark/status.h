@@ -61,7 +61,7 @@ typedef enum tide_exit {
     X(E_FULL, -16, true, 8, 507, UNAVAILABLE, "no space left", "free disk space, then try again")  \
     X(E_NOMEM, -17, true, 8, 503, UNAVAILABLE, "out of memory", "free memory, then try again")     \
     X(E_IO, -18, false, 13, 500, FAILED, "input/output error",                                     \
-      "check the disk and the system log, then run 'tidemark store check'")                        \
+      "check the disk and the system log, then run 'tidemark store verify'")                       \
     X(E_DAMAGED, -19, false, 15, 500, DAMAGED, "damaged data",                                     \
       "restore from a backup; keep the damaged file for inspection")                               \
     X(E_FOREIGN, -20, false, 9, 400, FAILED, "not a Tidemark database",                            \

@@ -139,8 +139,8 @@ TIDE_API TIDE_MUST_CHECK tide_status tide_store_describe(tide_store *store,
 /* Read everything and look for damage. fn is called per finding. TIDE_OK: sound. TIDE_E_DAMAGED: there were
  * findings. */
 typedef void tide_store_finding_fn(void *arg, const char *finding);
-TIDE_API TIDE_MUST_CHECK tide_status tide_store_check(tide_store *store, tide_store_finding_fn *fn,
-                                                      void *arg, tide_error *err);
+TIDE_API TIDE_MUST_CHECK tide_status tide_store_verify(tide_store *store, tide_store_finding_fn *fn,
+                                                       void *arg, tide_error *err);
 
 /* Write a consistent copy to path, which must not exist, while others go on writing. The copy appears under
  * its name only when it is complete, checked and synced; opening it starts a new epoch. SQLite only:

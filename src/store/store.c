@@ -243,8 +243,8 @@ static tide_status prepare_everything(tide_tx *tx, void *arg, tide_error *err)
     return TIDE_OK;
 }
 
-tide_status tide_store_check(tide_store *store, tide_store_finding_fn *fn, void *arg,
-                             tide_error *err)
+tide_status tide_store_verify(tide_store *store, tide_store_finding_fn *fn, void *arg,
+                              tide_error *err)
 {
     TIDE_NEED(store && fn, err);
     TIDE_TRY(store->ops->check(store, fn, arg, err));

@@ -135,7 +135,7 @@ static void check_rows(disk_case *c)
 void disk_case_check(disk_case *c)
 {
     check_rows(c);
-    assert_ok_err(tide_store_check(c->store, print_finding, c, &c->err), &c->err);
+    assert_ok_err(tide_store_verify(c->store, print_finding, c, &c->err), &c->err);
 }
 
 void disk_case_check_now_and_later(disk_case *c)

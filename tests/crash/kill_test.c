@@ -91,7 +91,7 @@ static void check_all(store_test *t, tide_store *store, tailer *reader, int hist
     const tide_status status = judge(t, &table, history, &err);
     if (status != TIDE_OK)
         fail_msg("seed %llu: %s", (unsigned long long)seed, err.text);
-    assert_ok_err(tide_store_check(store, ignore_finding, NULL, &err), &err);
+    assert_ok_err(tide_store_verify(store, ignore_finding, NULL, &err), &err);
     /* A killed process is no cut of history. */
     tide_identity before;
     tide_identity after;

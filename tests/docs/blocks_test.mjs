@@ -53,8 +53,8 @@ test('a daemon that does not come up is a failure', async () => {
 });
 
 test('commands in blocks that are not run are found', async () => {
-    const [plain, text, c, bash] = blocksOf(fenced('', 'tidemark store check') + fenced('text', '$ ls') + fenced('c', 'int x;') + fenced('bash', 'for i in 1 2; do :; done'));
-    assert.equal(hiddenCommand(plain), 'tidemark store check');
+    const [plain, text, c, bash] = blocksOf(fenced('', 'tidemark store verify') + fenced('text', '$ ls') + fenced('c', 'int x;') + fenced('bash', 'for i in 1 2; do :; done'));
+    assert.equal(hiddenCommand(plain), 'tidemark store verify');
     assert.equal(hiddenCommand(text), '$ ls');
     assert.equal(hiddenCommand(c), undefined);
     assert.equal(hiddenCommand(bash), 'for i in 1 2; do :; done');

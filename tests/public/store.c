@@ -51,7 +51,7 @@ tide_status check(tide_store *store, sqlite3 *db, const char *dir, tide_error *e
     WANT(sqlite3_step(statement) == SQLITE_ROW && sqlite3_column_int(statement, 0) == 7);
     (void)sqlite3_finalize(statement);
     (void)sqlite3_close(same);
-    DO(tide_store_check(store, count_finding, &findings, err));
+    DO(tide_store_verify(store, count_finding, &findings, err));
     WANT(findings == 0);
     (void)snprintf(path, sizeof path, "%s/copy.db", dir);
     return tide_store_backup(store, path, err);

@@ -171,7 +171,7 @@ static void check_after(nomem_case *c)
         assert_ok_err(tide_store_write(c->store, add_numbered, &row, &err), &err);
         assert_int_equal(count + 1, row.range.first);
         if (round == 1 && c->nth % CHECK_EVERY == 1)
-            assert_ok_err(tide_store_check(c->store, print_finding, NULL, &err), &err);
+            assert_ok_err(tide_store_verify(c->store, print_finding, NULL, &err), &err);
         tide_store_closep(&c->store);
         if (round == 0)
             assert_ok_err(core_store_open(&c->store, c->path, &options, &err), &err);
@@ -207,7 +207,7 @@ static void sweep(bool is_inline, void (*arm)(int64_t nth), int64_t step, bool i
             if (!c.store)
                 assert_ok_err(core_store_open(&c.store, c.path, &options, &err), &err);
             store_test_add_tables(c.store);
-            assert_ok_err(tide_store_check(c.store, print_finding, NULL, &err), &err);
+            assert_ok_err(tide_store_verify(c.store, print_finding, NULL, &err), &err);
             tide_store_closep(&c.store);
         } else {
             check_after(&c);

@@ -21,10 +21,21 @@ const tide_cli_command *tide_cli_find_command(const char *name)
     return NULL;
 }
 
-/* What others call it. */
-static const char *translate_verb(const char *name)
+/* Old and other spellings of verbs, which help does not list. */
+static const char *translate_verb(const tide_cli_command *command, const char *name)
 {
-    return strcmp(name, "list") == 0 ? "ls" : name;
+    static const struct {
+        const char *command; /* NULL: any */
+        const char *old;
+        const char *now;
+    } spellings[] = {{NULL, "list", "ls"},
+                     {"store", "check", "verify"},
+                     {"work", "reprioritize", "reprioritise"}};
+    for (size_t i = 0; i < sizeof spellings / sizeof spellings[0]; i++)
+        if (strcmp(name, spellings[i].old) == 0 &&
+            (!spellings[i].command || strcmp(command->name, spellings[i].command) == 0))
+            return spellings[i].now;
+    return name;
 }
 
 static const tide_cli_verb *find_named(const tide_cli_command *command, const char *name)
@@ -38,14 +49,14 @@ static const tide_cli_verb *find_named(const tide_cli_command *command, const ch
 const tide_cli_verb *tide_cli_find_verb(const tide_cli_command *command, const char *name)
 {
     const tide_cli_verb *verb = find_named(command, name);
-    return verb ? verb : find_named(command, translate_verb(name));
+    return verb ? verb : find_named(command, translate_verb(command, name));
 }
 
 const tide_cli_verb *tide_cli_find_verb_of_two(const tide_cli_command *command, const char *first,
                                                const char *second)
 {
     char name[64];
-    (void)snprintf(name, sizeof name, "%.30s %.30s", first, translate_verb(second));
+    (void)snprintf(name, sizeof name, "%.30s %.30s", first, translate_verb(command, second));
     return find_named(command, name);
 }
 

@@ -44,7 +44,7 @@
     X(EXIT, "7", "partly done, or the outcome is unknown",                                         \
       "look at what is there before repeating it")                                                 \
     X(EXIT, "8", "damage or data loss was found",                                                  \
-      "keep the damaged file; 'tidemark store check' and 'colony audit' tell more")                \
+      "keep the damaged file; 'tidemark store verify' and 'colony audit' tell more")               \
     X(EXIT, "130", "interrupted by Ctrl-C; nothing is half done", "")
 
 #define TIDE_CLI_CODES_GAPS(X)                                                                     \

@@ -128,7 +128,7 @@ static void check_store(tide_doctor *doctor, tide_engine engine)
                          err.text);
         return;
     }
-    tide_doctor_tell(doctor, TIDE_DOCTOR_OK, "store", "'tidemark store check' reads all of it",
+    tide_doctor_tell(doctor, TIDE_DOCTOR_OK, "store", "'tidemark store verify' reads all of it",
                      "%s can be opened", tide_store_name(store));
     if (engine == TIDE_ENGINE_POSTGRES) {
         tell_clock_difference(doctor, store);

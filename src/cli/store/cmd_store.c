@@ -197,11 +197,11 @@ static tide_status look_for_damage(tide_cli *cli, findings *list, tide_error *er
 {
     TIDE_CLEANUP(tide_store_closep) tide_store *store = NULL;
     TIDE_TRY(tide_cli_open_store(cli, &store, TIDE_STORE_AS_IS, err));
-    return tide_store_check(store, tell_finding, list, err);
+    return tide_store_verify(store, tell_finding, list, err);
 }
 
 /* With --json a damaged store is an answer too; any other failure leaves stdout empty. */
-static tide_status check(tide_cli *cli, tide_error *err)
+static tide_status verify(tide_cli *cli, tide_error *err)
 {
     findings list = {.out = &cli->out};
     if (cli->out.is_json) {
@@ -356,11 +356,11 @@ static const tide_cli_verb verbs[] = {
      .arguments = "",
      .summary = "print engine, identity, schema and every durability setting",
      .run = info},
-    {.name = "check",
+    {.name = "verify",
      .arguments = "",
      .summary = "read everything and look for damage",
      .details = "Ends with 0 when the store is sound, and with 8 after listing what is damaged.",
-     .run = check},
+     .run = verify},
     {.name = "migrate",
      .arguments = "",
      .summary = "bring an older schema up to this program's",

@@ -293,7 +293,7 @@ static void also_when_writing_the_schema_is_out_of_bounds(void **state)
                                 "--write", "--csv", NULL);
     assert_int_equal(0, result.exit_code);
     assert_string_equal("n\n1\n", result.out);
-    result = cli_run(t, "store", "check", NULL);
+    result = cli_run(t, "store", "verify", NULL);
     assert_int_equal(0, result.exit_code);
 }
 

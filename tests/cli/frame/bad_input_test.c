@@ -170,7 +170,7 @@ static void assert_untouched(cli_fixture *t, int exit_code)
     cli_assert_fails(&result, exit_code);
     result = cli_run(t, "store", "backup", "copy.db", NULL);
     cli_assert_fails(&result, exit_code);
-    result = cli_run(t, "store", "check", NULL);
+    result = cli_run(t, "store", "verify", NULL);
     assert_int_equal(exit_code, result.exit_code);
     result = cli_run(t, "doctor", NULL);
     assert_int_equal(TIDE_EXIT_FAILED, result.exit_code);
@@ -227,7 +227,7 @@ static void a_store_cut_in_half_is_damaged(void **state)
     assert_int_equal(0, truncate(path, info.st_size / 2));
     result = cli_run(t, "sequence", "next", "orders", NULL);
     cli_assert_fails(&result, TIDE_EXIT_DAMAGED);
-    result = cli_run(t, "store", "check", NULL);
+    result = cli_run(t, "store", "verify", NULL);
     assert_int_equal(TIDE_EXIT_DAMAGED, result.exit_code);
     assert_int_equal(0, stat(path, &info));
 }

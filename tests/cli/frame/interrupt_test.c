@@ -95,7 +95,7 @@ static void interrupt_until_hit(cli_fixture *t, int signal_number)
         if (is_hit && !has_file(t, "copy.db"))
             return;
         /* It was faster than the signal: then the copy is whole. */
-        const cli_result result = cli_run(t, "store", "check", "--store", "copy.db", NULL);
+        const cli_result result = cli_run(t, "store", "verify", "--store", "copy.db", NULL);
         assert_int_equal(0, result.exit_code);
         char path[TEMPDIR_PATH_MAX];
         cli_path(t, "copy.db", path);
@@ -115,7 +115,7 @@ static void an_interrupted_backup_leaves_no_file(void **state)
             "INSERT INTO ballast SELECT zeroblob(15000) FROM n");
     interrupt_until_hit(t, SIGINT);
     interrupt_until_hit(t, SIGTERM);
-    const cli_result result = cli_run(t, "store", "check", NULL);
+    const cli_result result = cli_run(t, "store", "verify", NULL);
     assert_int_equal(0, result.exit_code);
 }
 

@@ -148,7 +148,7 @@ static void check_all(tide_store *store, const char *path, int history)
     if (judge(store, path, history, &err) != TIDE_OK)
         fail_msg("seed %llu: %s", (unsigned long long)seed, err.text);
     assert_ok_err(tide_journal_verify(store, NULL, tell_finding, NULL, &report, &err), &err);
-    assert_ok_err(tide_store_check(store, tell_finding, NULL, &err), &err);
+    assert_ok_err(tide_store_verify(store, tell_finding, NULL, &err), &err);
 }
 
 /* ---- processes that are killed ---- */

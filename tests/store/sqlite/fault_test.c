@@ -392,7 +392,7 @@ static tide_status read_everything(disk_case *c, const char *path)
 {
     int findings = 0;
     TIDE_TRY(disk_case_open(c, path, true));
-    tide_status status = tide_store_check(c->store, count_finding, &findings, &c->err);
+    tide_status status = tide_store_verify(c->store, count_finding, &findings, &c->err);
     seen_rows table = {0};
     tide_status page = TIDE_OK;
     while ((page = seen_rows_read(&table, c->store, &c->err)) == TIDE_OK)

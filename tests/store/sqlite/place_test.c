@@ -277,13 +277,13 @@ static void a_check_misses_no_table_and_no_trigger(void **state)
 {
     store_test *t = *state;
     int findings = 0;
-    assert_ok_err(tide_store_check(t->store, count_finding, &findings, &t->err), &t->err);
+    assert_ok_err(tide_store_verify(t->store, count_finding, &findings, &t->err), &t->err);
     run_sql(t->url, "DROP TRIGGER sequences_rise");
-    assert_status(TIDE_E_DAMAGED, tide_store_check(t->store, count_finding, &findings, &t->err));
+    assert_status(TIDE_E_DAMAGED, tide_store_verify(t->store, count_finding, &findings, &t->err));
     assert_int_equal(1, findings);
     run_sql(t->url, "DROP TABLE leases");
     findings = 0;
-    assert_status(TIDE_E_DAMAGED, tide_store_check(t->store, count_finding, &findings, &t->err));
+    assert_status(TIDE_E_DAMAGED, tide_store_verify(t->store, count_finding, &findings, &t->err));
     assert_true(findings > 1);
 }
 
@@ -381,17 +381,17 @@ static void a_check_goes_by_the_migrations_that_were_applied(void **state)
     tide_store_options options = store_test_options(t);
     options.mode = TIDE_STORE_AS_IS;
     assert_ok_err(tide_store_open(&t->store, t->url, &options, &t->err), &t->err);
-    assert_ok_err(tide_store_check(t->store, count_finding, &findings, &t->err), &t->err);
+    assert_ok_err(tide_store_verify(t->store, count_finding, &findings, &t->err), &t->err);
     tide_store_closep(&t->store);
     run_sql(t->url, "DROP TRIGGER sequences_rise");
     assert_ok_err(tide_store_open(&t->store, t->url, &options, &t->err), &t->err);
-    assert_status(TIDE_E_DAMAGED, tide_store_check(t->store, count_finding, &findings, &t->err));
+    assert_status(TIDE_E_DAMAGED, tide_store_verify(t->store, count_finding, &findings, &t->err));
     assert_int_equal(1, findings);
     tide_store_closep(&t->store);
     options.mode = TIDE_STORE_EXISTING;
     assert_ok_err(tide_store_open(&t->store, t->url, &options, &t->err), &t->err);
     findings = 0;
-    assert_status(TIDE_E_DAMAGED, tide_store_check(t->store, count_finding, &findings, &t->err));
+    assert_status(TIDE_E_DAMAGED, tide_store_verify(t->store, count_finding, &findings, &t->err));
     assert_int_equal(1, findings); /* brought up to date, and still without that trigger */
 }
 

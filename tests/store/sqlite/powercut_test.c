@@ -260,14 +260,14 @@ static void boot_and_check(cut_case *c)
     const tide_status status = tide_store_open(&c->store, path, &options, &err);
     if (status < TIDE_OK)
         fail_msg("seed %" PRIu64 ": cannot open what is left: %s", c->seed, err.text);
-    assert_ok_err(tide_store_check(c->store, print_finding, c, &err), &err);
+    assert_ok_err(tide_store_verify(c->store, print_finding, c, &err), &err);
     check_mode(c, c->store);
     check_identity(c, c->store, is_copy);
     if (!c->is_ready)
         TIDE_IGNORE(
             tide_store_write(c->store, create_tables, NULL, &err)); /* may be there already */
     check_rows(c, c->store);
-    assert_ok_err(tide_store_check(c->store, print_finding, c, &err), &err);
+    assert_ok_err(tide_store_verify(c->store, print_finding, c, &err), &err);
     tide_store_closep(&c->store);
 }
 
