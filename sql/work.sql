@@ -753,21 +753,37 @@ WHERE a.work_item_id = :id AND a.lease_token = :token AND a.outcome = 'failed' A
 
 -- ---- decisions from outside ----
 
--- statement: work_cancel  engine: sqlite
+-- statement: work_cancel_many  engine: sqlite
 UPDATE work_items
 SET status = 'failed', failure_kind = 'cancelled', error_message = :reason,
     attempt_outcome = CASE status WHEN 'in_progress' THEN 'cancelled' ELSE attempt_outcome END,
     completed_at = :now, updated_at = :now, revision = revision + 1, lease_holder = NULL, lease_expires_at = NULL,
     run_after = NULL, lease_token = max(lease_token + 1, :floor)
-WHERE work_item_id = :id AND status IN ('pending', 'in_progress', 'expired');
+WHERE work_item_id IN (SELECT value FROM json_each(:ids)) AND +status IN ('pending', 'in_progress', 'expired')
+RETURNING work_item_id;
 
--- statement: work_cancel  engine: postgres
+-- statement: work_cancel_many  engine: postgres
 UPDATE work_items
 SET status = 'failed', failure_kind = 'cancelled', error_message = :reason,
     attempt_outcome = CASE status WHEN 'in_progress' THEN 'cancelled' ELSE attempt_outcome END,
     completed_at = :now, updated_at = :now, revision = revision + 1, lease_holder = NULL, lease_expires_at = NULL,
     run_after = NULL, lease_token = greatest(lease_token + 1, :floor)
-WHERE work_item_id = :id AND status IN ('pending', 'in_progress', 'expired');
+WHERE work_item_id IN (SELECT jsonb_array_elements_text(CAST(:ids AS jsonb)))
+  AND coalesce(status, '') IN ('pending', 'in_progress', 'expired')
+RETURNING work_item_id;
+
+-- statement: work_reprioritise  engine: sqlite
+UPDATE work_items SET priority = :priority, updated_at = :now, revision = revision + 1
+WHERE work_item_id IN (SELECT value FROM json_each(:ids)) AND +status IN ('pending', 'in_progress', 'expired')
+RETURNING work_item_id;
+
+-- statement: work_reprioritise  engine: postgres
+UPDATE work_items
+SET priority = CAST(:priority AS bigint), updated_at = :now, revision = revision + 1,
+    claim_key = claim_key + (priority - CAST(:priority AS bigint)) * 600000000
+WHERE work_item_id IN (SELECT jsonb_array_elements_text(CAST(:ids AS jsonb)))
+  AND coalesce(status, '') IN ('pending', 'in_progress', 'expired')
+RETURNING work_item_id;
 
 -- statement: work_copy
 -- What a retry takes over from the item that has ended.

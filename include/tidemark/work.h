@@ -313,6 +313,32 @@ TIDE_API TIDE_MUST_CHECK tide_status tide_work_retry_many(tide_store *store,
 /* Whoever holds it is fenced off. Ended already as cancelled: fine; otherwise: TIDE_E_CONFLICT. */
 TIDE_API TIDE_MUST_CHECK tide_status tide_work_cancel(tide_store *store, const char *work_item_id,
                                                       const char *reason, tide_error *err);
+/* A change of one item or of many. */
+typedef struct tide_work_change {
+    size_t size;              /* TIDE_WORK_CHANGE_INIT */
+    const char *work_item_id; /* NULL: by filter */
+    /* Unfinished items; it names a task, a type, a status or a worker. limit 0: all. */
+    const tide_work_filter *filter;
+    const char *reason; /* of a cancel; NULL: none */
+    int64_t priority;   /* of tide_work_reprioritise */
+    bool is_dry_run;    /* only report which */
+} tide_work_change;
+#define TIDE_WORK_CHANGE_INIT .size = sizeof(tide_work_change)
+typedef tide_status tide_work_changed_fn(void *arg, const char *work_item_id, tide_error *err);
+
+/* In steps of 500 items, each one commit, after which fn (may be NULL) is called for those that were
+ * changed; a failure leaves the steps before it. Items that end meanwhile are left out. One item by
+ * its id: TIDE_E_NOT_FOUND: it does not exist; TIDE_E_CONFLICT: it has ended, other than by a
+ * cancel. TIDE_E_INVALID: a filter that names nothing, or a status of items that have ended. */
+TIDE_API TIDE_MUST_CHECK tide_status tide_work_cancel_many(tide_store *store,
+                                                           const tide_work_change *change,
+                                                           tide_work_changed_fn *fn, void *arg,
+                                                           tide_error *err);
+/* As if the item had been added with this priority. One in progress has it when it is claimed again. */
+TIDE_API TIDE_MUST_CHECK tide_status tide_work_reprioritise(tide_store *store,
+                                                            const tide_work_change *change,
+                                                            tide_work_changed_fn *fn, void *arg,
+                                                            tide_error *err);
 /* TIDE_E_CONFLICT: in progress, unless is_forced; or live items depend on it (always). */
 TIDE_API TIDE_MUST_CHECK tide_status tide_work_delete(tide_store *store, const char *work_item_id,
                                                       bool is_forced, tide_error *err);

@@ -135,49 +135,13 @@ tide_status tide_work_fail(tide_store *store, const tide_work_failure *given, ti
 
 /* ---- cancel ---- */
 
-typedef struct cancel_request {
-    const char *id;
-    const char *reason;
-} cancel_request;
-
-static tide_status explain_uncancelled(tide_tx *tx, const char *id, tide_error *err)
-{
-    TIDE_CLEANUP(tide_query_endp) tide_query *query = NULL;
-    const tide_status status =
-        tide_tx_one(&query, tx, TIDE_SQL_WORK_STATE, err, tide_bind_text("id", id));
-    TIDE_TRY(status);
-    if (status == TIDE_NONE)
-        return tide_item_fail_missing(id, err);
-    const tide_view state = tide_query_col_text(query);
-    (void)tide_query_col_text(query);
-    (void)tide_query_col_i64(query);
-    if (tide_view_equal(tide_query_col_text(query), tide_view_of("cancelled")))
-        return TIDE_OK;
-    return tide_fail(err, TIDE_E_CONFLICT, "work item %s has ended already: it is %.*s", id,
-                     (int)state.len, state.ptr);
-}
-
-static tide_status cancel_item(tide_tx *tx, void *arg, tide_error *err)
-{
-    const cancel_request *request = arg;
-    int64_t changed = 0;
-    TIDE_TRY(tide_tx_exec(tx, TIDE_SQL_WORK_CANCEL, &changed, err,
-                          tide_bind_text("id", request->id),
-                          tide_bind_text("reason", request->reason), tide_bind_now("now"),
-                          tide_bind_i64("floor", tide_lease_token_floor(tx))));
-    return changed == 1 ? tide_item_end_keys(tx, &request->id, 1, err)
-                        : explain_uncancelled(tx, request->id, err);
-}
-
 tide_status tide_work_cancel(tide_store *store, const char *work_item_id, const char *reason,
                              tide_error *err)
 {
-    TIDE_NEED(store, err);
     TIDE_TRY(tide_item_check_id("a work item's id", work_item_id, err));
-    TIDE_TRY(tide_item_check_text("a reason", reason, TIDE_ITEM_REASON_MAX, err));
-    cancel_request request = {.id = work_item_id,
-                              .reason = reason && *reason ? reason : "Cancelled"};
-    return tide_store_write(store, cancel_item, &request, err);
+    const tide_work_change change = {TIDE_WORK_CHANGE_INIT, .work_item_id = work_item_id,
+                                     .reason = reason};
+    return tide_work_cancel_many(store, &change, NULL, NULL, err);
 }
 
 /* ---- delete ---- */

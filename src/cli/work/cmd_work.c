@@ -49,12 +49,57 @@ static tide_status retry(tide_cli *cli, tide_error *err)
     return tide_work_retry_many(store, &request, print_retried, cli, err);
 }
 
-static tide_status cancel(tide_cli *cli, tide_error *err)
+typedef tide_status change_fn(tide_store *store, const tide_work_change *change,
+                              tide_work_changed_fn *fn, void *arg, tide_error *err);
+
+static tide_status print_changed(void *arg, const char *work_item_id, tide_error *err)
 {
+    tide_cli *cli = arg;
+    const char *result = tide_cli_is_given(cli, TIDE_CLI_DRY_RUN) ? "matches" : "changed";
+    if (!cli->out.is_json) {
+        tide_cli_print(cli->out.file, "%s\n", work_item_id);
+        return TIDE_OK;
+    }
+    return tide_cli_print_done(&cli->out, "work_item_id", work_item_id, result, err);
+}
+
+/* One item by its id, or those of the filter. */
+static tide_status change_items(tide_cli *cli, change_fn *run, const char *result, tide_error *err)
+{
+    const tide_work_filter filter = {TIDE_WORK_FILTER_INIT,
+                                     .task_id = tide_cli_text(cli, TIDE_CLI_TASK),
+                                     .work_type = tide_cli_text(cli, TIDE_CLI_TYPE),
+                                     .status = tide_cli_text(cli, TIDE_CLI_STATUS),
+                                     .worker = tide_cli_text(cli, TIDE_CLI_HOLDER),
+                                     .limit = tide_cli_number(cli, TIDE_CLI_LIMIT)};
+    const bool has_filter = filter.task_id || filter.work_type || filter.status || filter.worker;
+    if ((cli->arg_count > 0) == has_filter)
+        return tide_fail(err, TIDE_E_INVALID,
+                         "give the ID of an item, or --task, --type, --status or --holder");
+    const tide_work_change change = {TIDE_WORK_CHANGE_INIT,
+                                     .work_item_id = has_filter ? NULL : cli->args[0],
+                                     .filter = has_filter ? &filter : NULL,
+                                     .reason = tide_cli_text(cli, TIDE_CLI_REASON),
+                                     .priority = tide_cli_number(cli, TIDE_CLI_PRIORITY),
+                                     .is_dry_run = tide_cli_is_given(cli, TIDE_CLI_DRY_RUN)};
     TIDE_CLEANUP(tide_store_closep) tide_store *store = NULL;
     TIDE_TRY(tide_cli_open_store(cli, &store, TIDE_STORE_EXISTING, err));
-    TIDE_TRY(tide_work_cancel(store, cli->args[0], tide_cli_text(cli, TIDE_CLI_REASON), err));
-    return tide_cli_print_done(&cli->out, "work_item_id", cli->args[0], "cancelled", err);
+    if (has_filter || change.is_dry_run)
+        return run(store, &change, print_changed, cli, err);
+    TIDE_TRY(run(store, &change, NULL, NULL, err));
+    return tide_cli_print_done(&cli->out, "work_item_id", cli->args[0], result, err);
+}
+
+static tide_status cancel(tide_cli *cli, tide_error *err)
+{
+    return change_items(cli, tide_work_cancel_many, "cancelled", err);
+}
+
+static tide_status reprioritise(tide_cli *cli, tide_error *err)
+{
+    if (!tide_cli_is_given(cli, TIDE_CLI_PRIORITY))
+        return tide_fail(err, TIDE_E_INVALID, "--priority is missing");
+    return change_items(cli, tide_work_reprioritise, "reprioritised", err);
 }
 
 static tide_status delete (tide_cli *cli, tide_error *err)
@@ -271,10 +316,37 @@ static const tide_cli_verb verbs[] = {
          "--with-dependents",
      .run = retry},
     {.name = "cancel",
-     .arguments = "ID",
-     .takes = TIDE_CLI_LIST(REASON),
-     .summary = "end an item that is not finished; its holder is fenced off",
+     .arguments = "[ID]",
+     .takes = TIDE_CLI_LIST(REASON, TASK, TYPE, STATUS, HOLDER, LIMIT, DRY_RUN),
+     .overrides = TIDE_CLI_OVERRIDES(
+         {.id = TIDE_CLI_TYPE, .max = 1, .help = "unfinished items of this type"},
+         {.id = TIDE_CLI_TASK, .help = "unfinished items of this task"},
+         {.id = TIDE_CLI_STATUS, .help = "only pending, in_progress or expired ones"},
+         {.id = TIDE_CLI_LIMIT, .is_bare = true, .help = "end at most so many"}),
+     .summary = "end an item that is not finished, or many by filter; holders are fenced off",
+     .details =
+         "A filter ends items in transactions of 500 and prints the id of each; with "
+         "--dry-run it\n"
+         "prints the ids and ends nothing.\n"
+         "Example: tidemark work cancel --type mail --status pending --reason 'sent by hand'",
      .run = cancel},
+    {.name = "reprioritise",
+     .arguments = "[ID]",
+     .takes = TIDE_CLI_LIST(PRIORITY, TASK, TYPE, STATUS, HOLDER, LIMIT, DRY_RUN),
+     .overrides = TIDE_CLI_OVERRIDES(
+         {.id = TIDE_CLI_PRIORITY, .is_bare = true, .help = "the new priority; higher comes first"},
+         {.id = TIDE_CLI_TYPE, .max = 1, .help = "unfinished items of this type"},
+         {.id = TIDE_CLI_TASK, .help = "unfinished items of this task"},
+         {.id = TIDE_CLI_STATUS, .help = "only pending, in_progress or expired ones"},
+         {.id = TIDE_CLI_LIMIT, .is_bare = true, .help = "change at most so many"}),
+     .summary = "give an item that is not finished another priority, or many by filter",
+     .details = "It is then claimed as if it had been added with that priority. A filter changes "
+                "items in\n"
+                "transactions of 500 and prints the id of each; with --dry-run it prints the ids "
+                "and\n"
+                "changes nothing.\n"
+                "Example: tidemark work reprioritise --task nightly --priority 10",
+     .run = reprioritise},
     {.name = "delete",
      .arguments = "ID",
      .takes = TIDE_CLI_LIST(FORCE),

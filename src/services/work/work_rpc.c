@@ -505,6 +505,48 @@ static tide_status retry_many(tide_rpc *rpc, const ProtobufCMessage *message, ti
 }
 TIDE_RPC(retry_many)
 
+static tide_status put_changed(void *arg, const char *work_item_id, tide_error *err)
+{
+    WORK(ChangedItem) row = WORK_INIT(CHANGED_ITEM);
+    row.work_item_id = tide_rpc_borrow(work_item_id);
+    return tide_rpc_put(arg, 1, &row.base, err);
+}
+
+static tide_status cancel_many(tide_rpc *rpc, const ProtobufCMessage *message, tide_error *err)
+{
+    const WORK(CancelManyRequest) *request = (const WORK(CancelManyRequest) *)message;
+    const tide_work_filter filter = {TIDE_WORK_FILTER_INIT,
+                                     .task_id = tide_rpc_text(request->task_id),
+                                     .work_type = tide_rpc_text(request->work_type),
+                                     .status = tide_rpc_text(request->status),
+                                     .worker = tide_rpc_text(request->worker),
+                                     .limit =
+                                         request->limit ? request->limit : TIDE_WORK_BATCH_MAX};
+    const tide_work_change change = {TIDE_WORK_CHANGE_INIT, .filter = &filter,
+                                     .reason = tide_rpc_text(request->reason),
+                                     .is_dry_run = request->dry_run};
+    return tide_work_cancel_many(rpc->store, &change, put_changed, rpc, err);
+}
+TIDE_RPC(cancel_many)
+
+static tide_status reprioritise(tide_rpc *rpc, const ProtobufCMessage *message, tide_error *err)
+{
+    const WORK(ReprioritiseRequest) *request = (const WORK(ReprioritiseRequest) *)message;
+    const char *id = tide_rpc_text(request->work_item_id);
+    const tide_work_filter filter = {TIDE_WORK_FILTER_INIT,
+                                     .task_id = tide_rpc_text(request->task_id),
+                                     .work_type = tide_rpc_text(request->work_type),
+                                     .status = tide_rpc_text(request->status),
+                                     .worker = tide_rpc_text(request->worker),
+                                     .limit =
+                                         request->limit ? request->limit : TIDE_WORK_BATCH_MAX};
+    const tide_work_change change = {TIDE_WORK_CHANGE_INIT, .work_item_id = id,
+                                     .filter = id ? NULL : &filter, .priority = request->priority,
+                                     .is_dry_run = request->dry_run};
+    return tide_work_reprioritise(rpc->store, &change, put_changed, rpc, err);
+}
+TIDE_RPC(reprioritise)
+
 static tide_status cancel(tide_rpc *rpc, const ProtobufCMessage *message, tide_error *err)
 {
     const WORK(CancelRequest) *request = (const WORK(CancelRequest) *)message;
@@ -548,6 +590,8 @@ const tide_method tide_rpc_work[] = {
     TIDE_RPC_ROW(SERVICE, "Retry", WRITE, work__v1__retry_request, work__v1__added_item, retry),
     TIDE_RPC_ROW(SERVICE, "RetryMany", WRITE, work__v1__retry_many_request, work__v1__retry_many_response, retry_many),
     TIDE_RPC_ROW(SERVICE, "Cancel", WRITE, work__v1__cancel_request, work__v1__empty, cancel),
+    TIDE_RPC_ROW(SERVICE, "CancelMany", WRITE, work__v1__cancel_many_request, work__v1__changed_items_response, cancel_many),
+    TIDE_RPC_ROW(SERVICE, "Reprioritise", WRITE, work__v1__reprioritise_request, work__v1__changed_items_response, reprioritise),
     TIDE_RPC_ROW(SERVICE, "DeleteItem", WRITE, work__v1__delete_item_request, work__v1__empty, delete_item),
     TIDE_RPC_ROW(SERVICE, "Pause", WRITE, work__v1__pause_request, work__v1__empty, pause_type),
     TIDE_RPC_ROW(SERVICE, "Resume", WRITE, work__v1__resume_request, work__v1__empty, resume_type),

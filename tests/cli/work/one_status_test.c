@@ -105,6 +105,33 @@ static tide_status release_of_a_missing_task(tide_store *store, tide_error *err)
     return tide_task_release(store, "none", 0, true, err);
 }
 
+static tide_status cancel_of_everything(tide_store *store, tide_error *err)
+{
+    const tide_work_filter filter = {TIDE_WORK_FILTER_INIT};
+    const tide_work_change change = {TIDE_WORK_CHANGE_INIT, .filter = &filter};
+    return tide_work_cancel_many(store, &change, NULL, NULL, err);
+}
+
+static tide_status cancel_of_ended_items(tide_store *store, tide_error *err)
+{
+    const tide_work_filter filter = {TIDE_WORK_FILTER_INIT, .status = "completed"};
+    const tide_work_change change = {TIDE_WORK_CHANGE_INIT, .filter = &filter};
+    return tide_work_cancel_many(store, &change, NULL, NULL, err);
+}
+
+static tide_status priority_of_a_missing_item(tide_store *store, tide_error *err)
+{
+    const tide_work_change change = {TIDE_WORK_CHANGE_INIT, .work_item_id = "none", .priority = 1};
+    return tide_work_reprioritise(store, &change, NULL, NULL, err);
+}
+
+static tide_status priority_out_of_range(tide_store *store, tide_error *err)
+{
+    const tide_work_change change = {TIDE_WORK_CHANGE_INIT, .work_item_id = "i",
+                                     .priority = 1000001};
+    return tide_work_reprioritise(store, &change, NULL, NULL, err);
+}
+
 #define JOURNAL_METHOD "tidemark.journal.v1.JournalService/"
 #define WORK_METHOD "tidemark.work.v1.WorkService/"
 #define APPEND(members)                                                                            \
@@ -146,6 +173,15 @@ static const struct {
     {"release of a missing task", release_of_a_missing_task, TIDE_E_NOT_FOUND,
      WORK_METHOD "ReleaseTask", "{\"task_id\":\"none\",\"force\":true}",
      "task release none --force"},
+    {"cancel of everything", cancel_of_everything, TIDE_E_INVALID, WORK_METHOD "CancelMany", "{}",
+     "work cancel"},
+    {"cancel of ended items", cancel_of_ended_items, TIDE_E_INVALID, WORK_METHOD "CancelMany",
+     "{\"status\":\"completed\"}", "work cancel --status completed"},
+    {"priority of a missing item", priority_of_a_missing_item, TIDE_E_NOT_FOUND,
+     WORK_METHOD "Reprioritise", "{\"work_item_id\":\"none\",\"priority\":1}",
+     "work reprioritise none --priority 1"},
+    {"priority out of range", priority_out_of_range, TIDE_E_INVALID, WORK_METHOD "Reprioritise",
+     "{\"work_item_id\":\"i\",\"priority\":1000001}", "work reprioritise i --priority 1000001"},
 };
 
 static void the_same_bad_input_has_one_status(void **state)

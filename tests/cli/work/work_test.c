@@ -590,7 +590,7 @@ static void a_store_with_work_in_it_is_sound(void **state)
     work_ok(t, "head -c 300000 /dev/urandom | base64 -w0 | sed 's/.*/\"&\"/' | $T checkpoint add "
                "--task t --data -");
     work_ok(t, "$T checkpoint fork 1 --task f");
-    tide_json_node *report = work_object(t, "$T store check --json");
+    tide_json_node *report = work_object(t, "$T store verify --json");
     assert_string_equal("[]", work_value(t, report, "findings"));
     tide_json_tree_free(report);
     const cli_result doctor = work_run(t, "$T doctor");
@@ -620,9 +620,61 @@ static void list_is_another_name_of_ls(void **state)
     work_refuses(t, 2, "ends before it begins", "$T checkpoint ls --from 5 --to 2");
 }
 
+static void items_are_cancelled_by_filter(void **state)
+{
+    cli_fixture *t = *state;
+    work_add(t, "--type a --work-item a1");
+    const work_held held = work_claim(t, "--type a");
+    work_add(t, "--type a --work-item a2");
+    work_add(t, "--type b --work-item b1");
+    const char *matching = "{\"work_item_id\":\"a1\",\"result\":\"matches\"}\n"
+                           "{\"work_item_id\":\"a2\",\"result\":\"matches\"}\n";
+    assert_string_equal(matching, work_ok(t, "$T work cancel --type a --dry-run --json"));
+    assert_member(t, "a2", "status", "pending");
+    assert_string_equal("a2\n", work_ok(t, "$T work cancel --type a --status pending --dry-run"));
+    assert_string_equal("a1\na2\n", work_ok(t, "$T work cancel --type a --reason 'not wanted'"));
+    assert_member(t, "a1", "failure_kind", "cancelled");
+    assert_member(t, "a2", "error_message", "not wanted");
+    assert_member(t, "b1", "status", "pending");
+    work_refuses(t, 4, "", "$T work finish a1 --token %lld", held.token);
+    assert_string_equal("", work_ok(t, "$T work cancel --type a"));
+}
+
+static void as_many_items_are_cancelled_as_the_limit_allows(void **state)
+{
+    cli_fixture *t = *state;
+    work_ok(t, "seq 1100 | sed 's/.*/{\"type\":\"a\"}/' > batch");
+    work_ok(t, "$T work add --task t --batch batch > added");
+    assert_string_equal("1001\n", work_ok(t, "$T work cancel --task t --limit 1001 | wc -l"));
+    assert_string_equal("99",
+                        work_query(t, "SELECT count(*) FROM work_items WHERE status = 'pending'"));
+    assert_string_equal("99\n", work_ok(t, "$T work cancel --task t | wc -l"));
+}
+
+static void a_new_priority_decides_what_is_claimed_next(void **state)
+{
+    cli_fixture *t = *state;
+    work_add(t, "--type a --work-item first");
+    work_add(t, "--type a --work-item second");
+    work_add(t, "--type b --work-item other");
+    work_ok(t, "$T work reprioritise second --priority 5");
+    assert_member(t, "second", "priority", "5");
+    assert_string_equal("second", work_claim(t, "--type a").id);
+    assert_string_equal("first\n",
+                        work_ok(t, "$T work reprioritise --type a --status pending --priority -3"));
+    assert_member(t, "first", "priority", "-3");
+    assert_member(t, "other", "priority", "0");
+    work_refuses(t, 2, "--priority", "$T work reprioritise first");
+    work_ok(t, "$T work cancel first");
+    work_refuses(t, 4, "ended", "$T work reprioritise first --priority 1");
+}
+
 TEST_FILE()
 {
     const struct CMUnitTest tests[] = {
+        WORK_EVERY_ENGINE(items_are_cancelled_by_filter),
+        WORK_EVERY_ENGINE(as_many_items_are_cancelled_as_the_limit_allows),
+        WORK_EVERY_ENGINE(a_new_priority_decides_what_is_claimed_next),
         WORK_EVERY_ENGINE(add_prints_the_id_and_nothing_else),
         WORK_EVERY_ENGINE(add_of_what_is_there_says_so),
         WORK_EVERY_ENGINE(a_batch_is_read_from_stdin),
