@@ -15,8 +15,8 @@
 #include "journal/append.h"
 #include "store/statement.h"
 #include "tidemark_sql.h"
-#include "work/held.h"
 #include "work/lease.h"
+#include "work/lease_list.h"
 #include "work/turn/turn.h"
 
 /* ---- shared ---- */

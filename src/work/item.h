@@ -161,7 +161,7 @@ TIDE_MUST_CHECK tide_status tide_item_add(tide_tx *tx, const tide_work_spec *ite
 TIDE_MUST_CHECK tide_status tide_item_promote(tide_tx *tx, int64_t limit, int64_t *count,
                                               tide_item_wakes *wakes, tide_error *err);
 
-/* Raise the low-water bound of a type, or of all (NULL). PostgreSQL; nothing elsewhere. bound.c */
+/* Raise the low-water bound of a type, or of all (NULL). PostgreSQL; nothing elsewhere. low_water.c */
 TIDE_MUST_CHECK tide_status tide_item_raise_bounds(tide_store *store, const char *work_type,
                                                    tide_error *err);
 

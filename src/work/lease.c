@@ -8,8 +8,8 @@
 #include "base/interface/sized.h"
 #include "journal/append.h"
 #include "tidemark_sql.h"
-#include "work/held.h"
 #include "work/lease.h"
+#include "work/lease_list.h"
 
 /* ---- renew ---- */
 

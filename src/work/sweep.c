@@ -2,7 +2,7 @@
  *
  * A look in a read transaction says what there is to do; a turn in vain writes nothing. Then, each in transactions of its
  * own: leases that ran out (expire.c), delayed items that are due, items that depend on failed ones, schedules
- * (schedule.c), what was put off while the clock was ahead. At last the low-water bounds of types are raised (bound.c). */
+ * (schedule.c), what was put off while the clock was ahead. At last the low-water bounds of types are raised (low_water.c). */
 #include <tidemark/work.h>
 
 #include "base/cleanup.h"
@@ -10,7 +10,7 @@
 #include "store/statement.h"
 #include "tidemark_sql.h"
 #include "work/item.h"
-#include "work/task_end.h"
+#include "work/task/task_end.h"
 
 enum { STRAYED_MAX = 1000 }; /* items that are looked at */
 

@@ -17,8 +17,8 @@
 #ifndef TIDE_WORK_TURN_TURN_H
 #define TIDE_WORK_TURN_TURN_H
 
-#include "work/held.h"
 #include "work/item.h"
+#include "work/lease_list.h"
 
 enum {
     TIDE_TURN_SHARED_MAX = 10,         /* items of a call that shares a transaction */

@@ -16,7 +16,7 @@
 #include "base/text/json_scan.h"
 #include "core/lease_end.h"
 #include "journal/fence.h"
-#include "work/resume.h"
+#include "work/task/resume.h"
 
 /* ---- the lease ---- */
 

@@ -1,8 +1,8 @@
 /* resume.h - what a resumer of a task is told, read in one snapshot.
  *
  * Threads: as safe as the tide_tx. Limits: TIDE_RESUME_PAGES_MAX pages of checkpoints. */
-#ifndef TIDE_WORK_RESUME_H
-#define TIDE_WORK_RESUME_H
+#ifndef TIDE_WORK_TASK_RESUME_H
+#define TIDE_WORK_TASK_RESUME_H
 
 #include "journal/page.h"
 #include "journal/walk.h"

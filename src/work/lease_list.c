@@ -1,4 +1,4 @@
-#include "work/held.h"
+#include "work/lease_list.h"
 
 #include <stdlib.h>
 #include <string.h>

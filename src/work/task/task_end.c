@@ -26,7 +26,7 @@
 #include "store/statement.h"
 #include "tidemark_sql.h"
 #include "work/item.h"
-#include "work/task_end.h"
+#include "work/task/task_end.h"
 
 typedef enum end_action { END_ITEMS, END_DELETE } end_action;
 

@@ -1,4 +1,4 @@
-/* bound.c - the low-water bounds of types (PostgreSQL): no ready item of a type has a claim_key below its low_key.
+/* low_water.c - the low-water bounds of types (PostgreSQL): no ready item of a type has a claim_key below its low_key.
  *
  * A claim starts there instead of wading through index entries of rows that are gone. Making an item ready lowers the
  * bound, by trigger; only this raises it. A bound left low costs time and nothing else. */

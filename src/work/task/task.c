@@ -10,7 +10,7 @@
 #include "store/statement.h"
 #include "tidemark_sql.h"
 #include "work/item.h"
-#include "work/task_end.h"
+#include "work/task/task_end.h"
 
 enum { PAGE = 200 };
 

@@ -1,10 +1,10 @@
-/* held.h - a list of items with the tokens that hold them, given to one statement and answered by it.
+/* lease_list.h - a list of items with the tokens that hold them, given to one statement and answered by it.
  *
  * Sorted by id: statements about the same items then lock them in the same order.
  *
  * Threads: a list belongs to one thread at a time. */
-#ifndef TIDE_WORK_HELD_H
-#define TIDE_WORK_HELD_H
+#ifndef TIDE_WORK_LEASE_LIST_H
+#define TIDE_WORK_LEASE_LIST_H
 
 #include "work/item.h"
 

@@ -1,6 +1,6 @@
 /* task_end.h - ends of tasks that are under way, for the sweep (task_end.c). */
-#ifndef TIDE_WORK_TASK_END_H
-#define TIDE_WORK_TASK_END_H
+#ifndef TIDE_WORK_TASK_TASK_END_H
+#define TIDE_WORK_TASK_TASK_END_H
 
 #include <tidemark/work.h>
 

@@ -1,4 +1,4 @@
-/* look.c - items and their attempts as they are: one, or many, newest first. */
+/* list.c - items and their attempts as they are: one, or many, newest first. */
 #include <tidemark/work.h>
 
 #include <stdio.h>

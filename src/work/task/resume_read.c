@@ -1,4 +1,4 @@
-#include "work/resume.h"
+#include "work/task/resume.h"
 
 #include <stdlib.h>
 
