@@ -90,7 +90,7 @@ cannot(STATE, "other-older", "the other side is the memory of a process, which n
        "a colony that slept past its lease is the cell hung")
 
 
-@cell(STATE, "this-older", "continues")
+@cell(STATE, "this-older", "continues", mark=Mark("telemetry", "verdict: refuses exit 6"))
 def this_older(g):
     """The registry is restored to a backup from before the lease was taken."""
     return colony_faults.colony_older(g, Reading)

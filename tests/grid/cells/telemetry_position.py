@@ -99,8 +99,7 @@ def other_older_rolled_back(g):
     return state.end(ended)
 
 
-@cell(STATE, "this-older", "continues",
-      mark=Mark("telemetry", "log: no line", "metric: no metric"))
+@cell(STATE, "this-older", "continues")
 def this_older(g):
     return colony_faults.colony_older(g, Reading)
 

@@ -30,7 +30,7 @@ class Token(Reading):
         self.colony.take_again()
 
 
-@cell(STATE, "other-older", "continues", mark=Mark("telemetry", NO_LOG, "metric: no metric"))
+@cell(STATE, "other-older", "continues")
 def other_older(g):
     return colony_faults.colony_older(g, Token)
 
