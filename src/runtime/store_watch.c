@@ -11,6 +11,7 @@
 
 #include "base/cleanup.h"
 #include "base/text/utf8.h"
+#include "store/identity.h"
 #include "store/statement.h"
 #include "store/url.h"
 #include "tidemark_sql.h"
@@ -57,6 +58,17 @@ static void report_opening(tide_store_watch *watch)
                    TIDE_F("store", tide_store_name(watch->store)), TIDE_FI("epoch", last.epoch),
                    TIDE_F("epoch_id", last.epoch_id), TIDE_F("reason", last.reason),
                    TIDE_F("evidence", last.evidence), TIDE_F_END);
+}
+
+/* The store that was here is gone, and what it knew with it. */
+static void report_replaced(const tide_store_watch *watch, const tide_identity *identity)
+{
+    const char *before = tide_identity_replaced(watch->store);
+    if (*before)
+        tide_log_write(watch->log, TIDE_LOG_WARN, "another store is at this path",
+                       TIDE_F("store", tide_store_name(watch->store)),
+                       TIDE_F("session_id", identity->session_id),
+                       TIDE_F("before_session_id", before), TIDE_F_END);
 }
 
 /* A file that others made looser than ours is left so. */
@@ -316,6 +328,7 @@ void tide_store_watch_init(tide_store_watch *watch, tide_store *store, tide_env 
     tide_store_identity(store, &identity);
     count_epoch(watch, identity.epoch, tide_store_epoch_changes(store));
     report_opening(watch);
+    report_replaced(watch, &identity);
     report_mode(watch);
     count_lost_tails(watch);
     /* Alerts watch how it rises: it is there from the beginning. */

@@ -179,9 +179,11 @@ struct tide_store {
     tide_identity known; /* the newest epoch that was seen; known epochs never shrink */
     tide_host host;      /* what the identity was checked against */
     struct tide_identity_marker *marker; /* SQLite; NULL: no identity marker is kept */
-    char *epoch_path;                    /* PostgreSQL: the newest epoch seen; NULL: not kept */
-    int64_t epoch_changes;               /* noticed since the store was opened */
-    tide_store_epoch_fn *on_epoch;       /* NULL: none */
+    /* SQLite: the store that was at this path before; "": none, or this one. */
+    char replaced_session[TIDE_SESSION_ID_SIZE];
+    char *epoch_path;              /* PostgreSQL: the newest epoch seen; NULL: not kept */
+    int64_t epoch_changes;         /* noticed since the store was opened */
+    tide_store_epoch_fn *on_epoch; /* NULL: none */
     void *on_epoch_arg;
     tide_store_failure_fn *on_failure; /* NULL: none */
     void *on_failure_arg;

@@ -14,6 +14,7 @@
 #include "store/identity.h"
 #include "store/identity_marker.h"
 #include "store/statement.h"
+#include "store/url.h"
 #include "tidemark_sql.h"
 
 enum { EVIDENCE_SIZE = 320 };
@@ -426,6 +427,23 @@ static void set_marker(tide_store *store, const check *c)
     tide_identity_marker_raise(store->marker, c->stored.mark, c->stored.identity.epoch);
 }
 
+/* A file that was deleted is made anew, as a store of its own: whoever knows numbers of the one
+ * before must learn it. */
+static void note_session(tide_store *store, const char *session_id)
+{
+    tide_error ignored;
+    tide_store_url url;
+    char before[TIDE_SESSION_ID_SIZE] = "";
+    if (tide_store_url_parse(&url, store->name, &ignored) >= TIDE_OK &&
+        tide_identity_marker_set_session(store->options.state_dir, url.target, session_id, before))
+        memcpy(store->replaced_session, before, sizeof store->replaced_session);
+}
+
+const char *tide_identity_replaced(const tide_store *store)
+{
+    return store->replaced_session;
+}
+
 /* Where the marker is depends on the session and the file: they are read first. The marker is read
  * before the file is looked at again, so that a commit in between makes the file look ahead. */
 static tide_status establish_sqlite(tide_store *store, check *c, tide_error *err)
@@ -434,9 +452,11 @@ static tide_status establish_sqlite(tide_store *store, check *c, tide_error *err
     remember(store, c);
     if (store->options.mode == TIDE_STORE_AS_IS)
         return TIDE_OK;
-    if (!store->marker)
+    if (!store->marker) {
+        note_session(store, c->stored.identity.session_id);
         store->marker = tide_identity_marker_open(store->options.state_dir,
                                                   c->stored.identity.session_id, c->host.text);
+    }
     tide_identity_marker_read(store->marker, &c->marker);
     if (store->marker && !c->is_cut)
         TIDE_TRY(store->ops->read(store, look, c, true, err));

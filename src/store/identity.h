@@ -23,6 +23,10 @@ TIDE_MUST_CHECK tide_status tide_identity_recheck(tide_store *store,
                                                   const tide_identity_runner *runner,
                                                   tide_error *err);
 
+/* The session of the store that was at this path before, if opening found another one; "": none.
+ * Known where there is a state directory, and only on SQLite. */
+const char *tide_identity_replaced(const tide_store *store);
+
 /* Do two hosts of PostgreSQL stores agree in all parts that both know? */
 bool tide_identity_same_host(const char *a, const char *b);
 

@@ -5,6 +5,7 @@
 #include <errno.h>
 #include <fcntl.h>
 #include <inttypes.h>
+#include <limits.h>
 #include <stdatomic.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -15,6 +16,7 @@
 #include <unistd.h>
 
 #include "base/cleanup.h"
+#include "base/digest.h"
 #include "base/file.h"
 #include "base/text/uuid.h"
 
@@ -53,15 +55,23 @@ static bool make_directories(char *path)
     return mkdir(path, 0700) == 0 || errno == EEXIST;
 }
 
+enum { FOLDER_SIZE = TIDE_IDENTITY_MARKER_PATH_SIZE + 32 };
+
+/* False: nothing can be kept there. */
+static bool make_folder(const char *state_dir, const char *name, char out[FOLDER_SIZE])
+{
+    char directory[TIDE_IDENTITY_MARKER_PATH_SIZE];
+    if (!tide_identity_marker_state_directory(state_dir, directory))
+        return false;
+    (void)snprintf(out, FOLDER_SIZE, "%s/%s", directory, name);
+    return make_directories(out) && access(out, W_OK) == 0;
+}
+
 /* The caller frees it. NULL: there is no place for markers. */
 static char *make_path(const char *state_dir, const char *session_id, const char *host)
 {
-    char directory[TIDE_IDENTITY_MARKER_PATH_SIZE];
-    char folder[TIDE_IDENTITY_MARKER_PATH_SIZE + 32];
-    if (!tide_identity_marker_state_directory(state_dir, directory))
-        return NULL;
-    (void)snprintf(folder, sizeof folder, "%s/identity-markers", directory);
-    if (!make_directories(folder) || access(folder, W_OK) != 0)
+    char folder[FOLDER_SIZE];
+    if (!make_folder(state_dir, "identity-markers", folder))
         return NULL;
     char *path = NULL;
     if (asprintf(&path, "%s/%s-%s", folder, session_id, host) < 0)
@@ -301,6 +311,58 @@ void tide_identity_marker_sync(tide_identity_marker *marker)
         (void)sync_file_range(marker->fd, 0, sizeof(marker_page), SYNC_FILE_RANGE_WRITE);
 }
 
+/* ---- texts ---- */
+
+static void replace_text(const char *path, const char *text, size_t len)
+{
+    char new_path[TIDE_IDENTITY_MARKER_PATH_SIZE * 2];
+    (void)snprintf(new_path, sizeof new_path, "%s.new", path);
+    TIDE_CLEANUP(tide_file_closep)
+    int fd = open(new_path, O_WRONLY | O_CREAT | O_TRUNC | O_CLOEXEC, 0600);
+    if (fd >= 0 && write(fd, text, len) == (ssize_t)len && fsync(fd) == 0)
+        (void)rename(new_path, path);
+}
+
+/* ---- SQLite ---- */
+
+static bool read_session(const char *path, char out[TIDE_SESSION_ID_SIZE])
+{
+    tide_uuid ignored;
+    FILE *in = fopen(path, "re");
+    if (!in)
+        return false;
+    const int count = fscanf(in, "%36s", out);
+    (void)fclose(in);
+    return count == 1 && tide_uuid_parse(&ignored, tide_view_of(out)) == TIDE_OK;
+}
+
+bool tide_identity_marker_set_session(const char *state_dir, const char *path,
+                                      const char *session_id, char before[TIDE_SESSION_ID_SIZE])
+{
+    char folder[FOLDER_SIZE];
+    char file[FOLDER_SIZE + TIDE_SHA256_LEN * 2 + 2];
+    char name[TIDE_SHA256_LEN * 2 + 1];
+    char real[PATH_MAX];
+    uint8_t digest[TIDE_SHA256_LEN];
+    tide_error ignored;
+    if (!realpath(path, real) || tide_sha256_of(tide_view_of(real), digest, &ignored) < TIDE_OK ||
+        !make_folder(state_dir, "store-paths", folder))
+        return false;
+    tide_hex_encode(name, digest, sizeof digest);
+    (void)snprintf(file, sizeof file, "%s/%s", folder, name);
+    /* One process at a time: of two that find another store, one reports it. */
+    TIDE_CLEANUP(tide_file_closep) int lock = open(folder, O_RDONLY | O_DIRECTORY | O_CLOEXEC);
+    if (lock < 0 || flock(lock, LOCK_EX) != 0)
+        return false;
+    const bool has_before = read_session(file, before);
+    if (has_before && strcmp(before, session_id) == 0)
+        return false;
+    char text[TIDE_SESSION_ID_SIZE + 1];
+    const int len = snprintf(text, sizeof text, "%s\n", session_id);
+    replace_text(file, text, (size_t)len);
+    return has_before;
+}
+
 /* ---- PostgreSQL ---- */
 
 void tide_identity_marker_init_epoch(tide_store *store, const char *session_id, const char *host)
@@ -340,14 +402,12 @@ tide_status tide_identity_marker_read_epoch(const tide_store *store, tide_identi
 void tide_identity_marker_write_epoch(tide_store *store, const tide_identity *identity)
 {
     char lock_path[TIDE_IDENTITY_MARKER_PATH_SIZE * 2];
-    char new_path[TIDE_IDENTITY_MARKER_PATH_SIZE * 2];
     const char *path = store->epoch_path;
     tide_identity current = {0};
     if (!path || (read_epoch(path, &current) == TIDE_OK &&
                   strcmp(current.epoch_id, identity->epoch_id) == 0))
         return;
     (void)snprintf(lock_path, sizeof lock_path, "%s.lock", path);
-    (void)snprintf(new_path, sizeof new_path, "%s.new", path);
     TIDE_CLEANUP(tide_file_closep) int lock = open(lock_path, O_RDWR | O_CREAT | O_CLOEXEC, 0600);
     if (lock < 0 || flock(lock, LOCK_EX) != 0)
         return;
@@ -356,8 +416,5 @@ void tide_identity_marker_write_epoch(tide_store *store, const tide_identity *id
     char text[160];
     const int len = snprintf(text, sizeof text, "%s %" PRId64 " %s\n", identity->session_id,
                              identity->epoch, identity->epoch_id);
-    TIDE_CLEANUP(tide_file_closep)
-    int fd = open(new_path, O_WRONLY | O_CREAT | O_TRUNC | O_CLOEXEC, 0600);
-    if (fd >= 0 && write(fd, text, (size_t)len) == len && fsync(fd) == 0)
-        (void)rename(new_path, path);
+    replace_text(path, text, (size_t)len);
 }

@@ -83,6 +83,15 @@ void tide_identity_marker_set_logged(tide_identity_marker *marker, bool is_logge
 /* Begin to write it out, for a power cut. Does not wait. */
 void tide_identity_marker_sync(tide_identity_marker *marker);
 
+/* ---- SQLite: the session at a path ----
+ *
+ * `SESSION`, one text file per path, in <state directory>/store-paths. A store that was deleted and
+ * made anew has no marker of its own that could tell. */
+
+/* Record that this session is at the path. True: another one was, in before. */
+bool tide_identity_marker_set_session(const char *state_dir, const char *path,
+                                      const char *session_id, char before[TIDE_SESSION_ID_SIZE]);
+
 /* ---- PostgreSQL: the newest epoch that was seen ----
  *
  * `SESSION EPOCH EPOCH_ID`, one text file per session, cluster and database: not per timeline, so

@@ -10,6 +10,7 @@
 
 #include "base/cleanup.h"
 #include "store/engine.h"
+#include "store/identity.h"
 #include "store/identity_marker.h"
 #include "tidemark_sql.h"
 
@@ -199,6 +200,29 @@ static void a_marker_that_is_behind_or_missing_is_no_evidence(void **state)
     assert_int_equal(before.epoch, identity_of(store_test_open(t)).epoch);
 }
 
+/* A file that was deleted is made anew. Its numbers begin at 1, which is known to whoever opens it. */
+static void another_store_at_the_path_of_one_is_reported_once(void **state)
+{
+    store_test *t = *state;
+    char log[PG_CLUSTER_URL_MAX + 8];
+    const tide_identity before = identity_of(t->store);
+    assert_string_equal("", tide_identity_replaced(t->store));
+    tide_store_closep(&t->store);
+    tide_store *again = store_test_open(t);
+    assert_string_equal("", tide_identity_replaced(again));
+    store_test_close(t, &again);
+    assert_int_equal(0, unlink(t->url));
+    (void)snprintf(log, sizeof log, "%s-wal", t->url);
+    (void)unlink(log);
+    (void)snprintf(log, sizeof log, "%s-shm", t->url);
+    (void)unlink(log);
+    tide_store *other = store_test_open(t);
+    assert_string_not_equal(before.session_id, identity_of(other).session_id);
+    assert_string_equal(before.session_id, tide_identity_replaced(other));
+    store_test_close(t, &other);
+    assert_string_equal("", tide_identity_replaced(store_test_open(t)));
+}
+
 static void opened_as_is_a_copy_is_looked_at_and_not_changed(void **state)
 {
     store_test *t = *state;
@@ -314,6 +338,7 @@ TEST_FILE()
         STORE_CASE_SQLITE(a_file_put_back_twice_does_not_begin_one_epoch_twice),
         STORE_CASE_SQLITE(a_file_replaced_twice_does_not_begin_one_epoch_twice),
         STORE_CASE_SQLITE(a_marker_that_is_behind_or_missing_is_no_evidence),
+        STORE_CASE_SQLITE(another_store_at_the_path_of_one_is_reported_once),
         STORE_CASE_SQLITE(opened_as_is_a_copy_is_looked_at_and_not_changed),
         STORE_CASE(an_epoch_can_be_raised_and_history_keeps_the_reason),
         STORE_CASE_POSTGRES(an_epoch_begun_by_another_process_is_not_begun_again),

@@ -7,6 +7,7 @@
 #include "cli/frame/interrupt.h"
 #include "cli/frame/request.h"
 #include "cli/help/help.h"
+#include "store/identity.h"
 
 const tide_cli_command *const tide_cli_commands[] = {
     &tide_cli_task,
@@ -71,6 +72,19 @@ static void warn_of_epoch(tide_store *store)
                        tide_store_name(store), (long long)last.epoch, last.reason, last.evidence);
 }
 
+/* A typing error in --store, or a volume that was not mounted, looks like an empty store. */
+static void warn_of_replaced(tide_store *store)
+{
+    const char *before = tide_identity_replaced(store);
+    tide_identity identity;
+    tide_store_identity(store, &identity);
+    if (*before)
+        tide_cli_print(stderr,
+                       "tidemark: warning: %s is another store (session %s) than the one that was "
+                       "at this path (session %s)\n",
+                       tide_store_name(store), identity.session_id, before);
+}
+
 tide_status tide_cli_open_store(tide_cli *cli, tide_store **out, tide_store_mode mode,
                                 tide_error *err)
 {
@@ -79,6 +93,7 @@ tide_status tide_cli_open_store(tide_cli *cli, tide_store **out, tide_store_mode
     tide_cli_store_options(cli, &options);
     TIDE_TRY(tide_store_open(out, tide_cli_text(cli, TIDE_CLI_STORE), &options, err));
     warn_of_epoch(*out);
+    warn_of_replaced(*out);
     return TIDE_OK;
 }
 

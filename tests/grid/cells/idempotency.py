@@ -59,7 +59,7 @@ BOOT_CLOCK = "locks of keys in a SQLite store count on the boot clock of the mac
 
 store_faults.store_cells("idempotency-key", Key, {
     "other-older": {"verdict": "refuses E_LEASE_LOST"},
-    "other-wiped": {"verdict": "refuses E_LEASE_LOST", "mark": Mark("work", NO_LOG)},
+    "other-wiped": {"verdict": "refuses E_LEASE_LOST"},
     "other-copied": {"verdict": "refuses E_LEASE_LOST",
                      "mark": Mark("work", NO_LOG, NO_METRIC, "verdict: continues")},
     "promoted": {"verdict": "continues"},

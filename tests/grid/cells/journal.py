@@ -4,7 +4,7 @@ checkpoint-key: the id under which a writer sends a checkpoint. Contact is the a
 
 from frame import store_faults
 from frame.grid import JOURNAL, WORK
-from frame.store_faults import NO_LOG, NO_METRIC, STORE_AWAY, UNKNOWN
+from frame.store_faults import STORE_AWAY, UNKNOWN
 from frame.store_world import Postgres, Sqlite
 from frame.table import Mark, cell
 
@@ -136,7 +136,7 @@ class Position(Journal):
 
 store_faults.store_cells("checkpoint-key", AcknowledgedKey, {
     "other-older": {"verdict": "begins an epoch"},
-    "other-wiped": {"verdict": "refuses E_NOT_FOUND", "mark": Mark("postgres", NO_LOG)},
+    "other-wiped": {"verdict": "refuses E_NOT_FOUND"},
     "other-copied": {"verdict": "refuses E_EXISTS"},
     "promoted": {"verdict": "begins an epoch"},
 })
@@ -175,7 +175,7 @@ def key_this_older(g):
 
 store_faults.store_cells("journal-position", Position, {
     "other-older": {"verdict": "begins an epoch"},
-    "other-wiped": {"verdict": "begins an epoch", "mark": Mark("postgres", NO_LOG, NO_METRIC)},
+    "other-wiped": {"verdict": "begins an epoch"},
     "other-copied": {"verdict": "begins an epoch"},
     "promoted": {"verdict": "begins an epoch"},
     "away-before": {"verdict": "refuses E_UNAVAILABLE", "effect": "holds"},

@@ -93,7 +93,7 @@ def this_older(g):
     return verdict
 
 
-@cell("token-cache", "other-wiped", "refuses E_UNAUTHENTICATED", mark=Mark("security", NO_LOG))
+@cell("token-cache", "other-wiped", "refuses E_UNAUTHENTICATED")
 def other_wiped(g):
     w = Sqlite(g)
     caller = Caller(w)

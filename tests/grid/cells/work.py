@@ -66,7 +66,7 @@ BOOT_CLOCK = "leases of a SQLite store count on the boot clock of the machine"
 
 store_faults.store_cells("work-lease", Item, {
     "other-older": {"verdict": "refuses E_LEASE_LOST"},
-    "other-wiped": {"verdict": "refuses E_NOT_FOUND", "mark": Mark("work", NO_LOG)},
+    "other-wiped": {"verdict": "refuses E_NOT_FOUND"},
     "other-copied": {"verdict": "refuses E_NOT_FOUND"},
     "promoted": {"verdict": "continues"},
     "away-before": {"verdict": "refuses E_UNAVAILABLE", "effect": "holds"},
@@ -172,7 +172,7 @@ class TaskLease(store_faults.State):
 
 store_faults.store_cells("task-lease", TaskLease, {
     "other-older": {"verdict": "refuses E_LEASE_LOST"},
-    "other-wiped": {"verdict": "refuses E_LEASE_LOST", "mark": Mark("work", NO_LOG)},
+    "other-wiped": {"verdict": "refuses E_LEASE_LOST"},
     "other-copied": {"verdict": "refuses E_LEASE_LOST"},
     "promoted": {"verdict": "continues"},
     "away-before": {"verdict": "refuses E_UNAVAILABLE", "effect": "holds"},
