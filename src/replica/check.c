@@ -312,6 +312,83 @@ static tide_status log_added(tide_foreign_tx *tx, const tide_table *table, const
     return TIDE_OK;
 }
 
+static bool is_same_default(const tide_table_column *a, const tide_table_column *b)
+{
+    return a->fallback && b->fallback ? strcmp(a->fallback, b->fallback) == 0
+                                      : a->fallback == b->fallback;
+}
+
+static bool has_new_default(const tide_table *live, const tide_table *recorded, const int *map)
+{
+    for (int i = 0; i < recorded->column_count; i++)
+        if (map[i] >= 0 && !is_same_default(&live->columns[map[i]], &recorded->columns[i]))
+            return true;
+    return false;
+}
+
+/* The prints of the defaults that the recorded columns had. */
+static tide_status print_defaults(tide_buffer *out, tide_foreign_tx *tx, const tide_table *recorded,
+                                  tide_error *err)
+{
+    TIDE_CLEANUP(tide_foreign_endp) tide_foreign_query *query = NULL;
+    TIDE_TRY(tide_table_query(&query, tx, recorded, TIDE_TABLE_DEFAULTS, err));
+    TIDE_TRY(tide_foreign_step(query, err));
+    for (int i = 0; i < recorded->column_count; i++) {
+        const tide_sql_value value = tide_foreign_col(query);
+        TIDE_TRY(tide_table_prints(out, &value, 1, err));
+    }
+    return TIDE_OK;
+}
+
+/* Columns of which a row may have the former default without an event that carries it: a peer would
+ * fill in the new one. */
+static bool find_implicit(bool *is_written, const tide_table *file, const tide_table *recorded,
+                          const int *map, const char *prints, const tide_sql_value *values)
+{
+    bool is_found = false;
+    memset(is_written, 0, (size_t)file->column_count * sizeof *is_written);
+    for (int i = 0; i < recorded->column_count; i++) {
+        uint8_t print[TIDE_TABLE_PRINT_LEN];
+        const tide_table_column *column = &file->columns[map[i]];
+        if (column->is_key || is_same_default(column, &recorded->columns[i]))
+            continue;
+        tide_table_print(print, &values[map[i]]);
+        is_written[map[i]] = memcmp(print, prints + (size_t)i * sizeof print, sizeof print) == 0;
+        is_found = is_found || is_written[map[i]];
+    }
+    return is_found;
+}
+
+/* A column has another DEFAULT: rows that got the former one when the column was added have it by an
+ * event from now on. */
+static tide_status log_implicit(tide_foreign_tx *tx, const tide_table *file,
+                                const tide_table *recorded, const int *map, int64_t *found,
+                                tide_error *err)
+{
+    if (!has_new_default(file, recorded, map))
+        return TIDE_OK;
+    TIDE_CLEANUP(tide_buffer_done)
+    tide_buffer prints = tide_buffer_of((size_t)TIDE_TABLE_COLUMNS_MAX * TIDE_TABLE_PRINT_LEN);
+    TIDE_CLEANUP(tide_freep)
+    tide_sql_value *values = calloc((size_t)file->column_count, sizeof *values);
+    TIDE_CLEANUP(tide_freep)
+    bool *is_written = calloc((size_t)file->column_count, sizeof *is_written);
+    if (!values || !is_written)
+        return tide_no_memory(err);
+    TIDE_TRY(print_defaults(&prints, tx, recorded, err));
+    TIDE_CLEANUP(tide_foreign_endp) tide_foreign_query *query = NULL;
+    TIDE_TRY(tide_table_query(&query, tx, file, TIDE_TABLE_ROW_WALK, err));
+    TIDE_EACH(tide_foreign_step(query, err)) {
+        for (int i = 0; i < file->column_count; i++)
+            values[i] = tide_foreign_col(query);
+        if (!find_implicit(is_written, file, recorded, map, prints.ptr, values))
+            continue;
+        TIDE_TRY(tide_capture_log(tx, file, TIDE_ROW_UPDATE, values, is_written, err));
+        ++*found;
+    }
+    return TIDE_OK;
+}
+
 static tide_status had_before(bool *out, tide_foreign_tx *tx, const tide_table *table,
                               const bool *is_added, tide_error *err)
 {
@@ -388,6 +465,7 @@ static tide_status repair(checking *c, const tide_table *live, const tide_table 
     TIDE_TRY(tell_left(c, &file, err));
     TIDE_TRY(tide_capture_install(c->tx, &file, recorded->retain_us, err));
     TIDE_TRY(tell_repair(c, &file, recorded, is_lost, err));
+    TIDE_TRY(log_implicit(c->tx, &file, recorded, map, &c->here.rescanned, err));
     if (file.column_count > before && (had || !is_lost)) /* the scan sees the others */
         return log_added(c->tx, &file, is_added, had, &c->here.rescanned, err);
     return TIDE_OK;
@@ -402,7 +480,20 @@ static tide_status end_capture(checking *c, const tide_table *recorded, const ch
     return tide_capture_remove(c->tx, recorded, err);
 }
 
-/* What was captured is folded under the names that table and columns have by now, before those that were added are recorded. */
+/* The defaults that the live columns have, or those that the recorded ones had. */
+static void swap_defaults(const tide_table *live, const tide_table *recorded, const int *map)
+{
+    for (int i = 0; i < recorded->column_count; i++) {
+        if (map[i] < 0)
+            continue;
+        char *kept = live->columns[map[i]].fallback;
+        live->columns[map[i]].fallback = recorded->columns[i].fallback;
+        recorded->columns[i].fallback = kept;
+    }
+}
+
+/* What was captured is folded under the names that table and columns have by now, before columns that
+ * were added and defaults that changed are recorded. */
 static tide_status record_kept(tide_foreign_tx *tx, tide_table *live, const tide_table *recorded,
                                const int *map, int kept, tide_error *err)
 {
@@ -410,9 +501,11 @@ static tide_status record_kept(tide_foreign_tx *tx, tide_table *live, const tide
     TIDE_TRY(tide_schemas_follow(tx, recorded, live, map, err));
     TIDE_TRY(tide_references_follow(tx, recorded, live, map, err));
     live->column_count = kept;
+    swap_defaults(live, recorded, map);
     tide_status status = tide_table_digest_schema(live, err);
     if (status == TIDE_OK)
         status = tide_capture_record(tx, live, recorded->retain_us, err);
+    swap_defaults(live, recorded, map);
     live->column_count = count;
     return status < TIDE_OK ? status : tide_table_digest_schema(live, err);
 }
@@ -457,7 +550,7 @@ static tide_status compare_aligned(checking *c, tide_table *live, const tide_tab
         return drop_columns(c, live, recorded, map, kept, err);
     TIDE_TRY(look_at_hooks(&is_whole, c->tx, live, kept, err));
     TIDE_TRY(tide_capture_scan_wanted(c->tx, recorded->id, &c->is_scan_wanted, err));
-    if (is_whole && live->schema == recorded->schema)
+    if (is_whole && live->schema == recorded->schema && !has_new_default(live, recorded, map))
         return TIDE_OK;
     TIDE_TRY(tide_capture_take_events(c->tx, live, err));
     TIDE_TRY(tide_capture_is_folded(c->tx, recorded, &is_folded, err));

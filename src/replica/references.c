@@ -290,19 +290,41 @@ static tide_status find_parent(tide_desk_row **out, tide_desk *desk, const tide_
     return tide_desk_row_get(out, desk, parent, key, err);
 }
 
+/* Has a program put other values into the row's reference, past the triggers? Clocks do not know. */
+static bool is_written_unseen(const tide_desk_row *row, int reference)
+{
+    const tide_table_foreign *foreign = &row->table->foreign[reference];
+    for (int i = 0; i < foreign->count; i++) {
+        const size_t at = (size_t)foreign->column[i] * TIDE_TABLE_PRINT_LEN;
+        uint8_t print[TIDE_TABLE_PRINT_LEN];
+        if (!row->before || at + sizeof print > row->prints.len)
+            continue;
+        tide_table_print(print, &row->before[foreign->column[i]]);
+        if (memcmp(row->prints.ptr + at, print, sizeof print) != 0)
+            return true;
+    }
+    return false;
+}
+
 /* Was it an application of this node that left the row without its parent? While one of the tables
- * was not tracked, rows of peers came in and parents went without being looked at. A parent that
- * exists by its clock is kept out itself. */
+ * was not tracked, rows of peers arrived and parents left, and references were not checked. A parent
+ * that exists by its clock is quarantined itself, or a program deleted it past the triggers. */
 static tide_status is_own_orphan(bool *out, tide_desk *desk, const tide_desk_row *row,
                                  int reference, tide_error *err)
 {
     tide_desk_row *parent = NULL;
+    *out = is_written_unseen(row, reference);
+    if (*out)
+        return TIDE_OK;
     TIDE_TRY(find_parent(&parent, desk, row, reference, err));
     const bool is_known = parent && parent->clock.created.stamp.time != 0;
+    if (is_known && tide_row_clock_exists(&parent->clock)) {
+        *out = parent->aside == TIDE_ASIDE_NONE && !parent->is_here;
+        return TIDE_OK;
+    }
     const tide_stamp by =
         is_known ? parent->clock.deleted.stamp : tide_row_clock_newest(&row->clock);
-    *out = memcmp(&by.node, &desk->node, sizeof by.node) == 0 &&
-           !(is_known && tide_row_clock_exists(&parent->clock));
+    *out = memcmp(&by.node, &desk->node, sizeof by.node) == 0;
     return TIDE_OK;
 }
 
