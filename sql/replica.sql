@@ -52,6 +52,9 @@ FROM tide_replica_tables t, pragma_foreign_key_check(t.name) f, tide_replica_tab
 WHERE t.is_tracked AND p.is_tracked AND p.name = f.parent COLLATE NOCASE AND (t.name = :name COLLATE NOCASE OR p.name = :name COLLATE NOCASE)
 GROUP BY 1, 2 ORDER BY 3 DESC LIMIT 1;
 
+-- template: replica_table_is_tracked
+SELECT count(*) FROM tide_replica_tables WHERE name = :name COLLATE NOCASE AND is_tracked;
+
 -- template: replica_table_put
 UPDATE tide_replica_tables
 SET name = :name, is_tracked = :is_tracked, schema = :schema, retain_us = :retain_us WHERE id = :id;

@@ -10,6 +10,7 @@
 #include "replica/node_parts.h"
 #include "replica/schemas.h"
 #include "replica/table_text.h"
+#include "replica/triggers.h"
 #include "tidemark_templates.h"
 
 /* ---- triggers ---- */
@@ -458,6 +459,7 @@ static tide_status track_table(tide_foreign_tx *tx, request *r, tide_error *err)
     r->is_scan_wanted = true;
     TIDE_TRY(tide_capture_take_events(tx, &table, err));
     TIDE_TRY(tide_capture_install(tx, &table, r->retain_us, err));
+    TIDE_TRY(tide_triggers_check(tx, err));
     return tide_capture_want_scan(tx, table.id, err);
 }
 

@@ -15,6 +15,8 @@
 #include "replica/reshape.h"
 #include "replica/schemas.h"
 #include "replica/table_parts.h"
+#include "replica/triggers.h"
+#include "store/foreign/foreign_triggers.h"
 #include "store/foreign/migration_lock.h"
 #include "tidemark_templates.h"
 
@@ -610,6 +612,8 @@ typedef struct looking {
     name_list tables;
     uint64_t state; /* epoch and schema_version: tide_node.looked after a look that found nothing */
     bool is_due;
+    char failure[1024]; /* of a trigger, for a row of a peer; "": none */
+    char problem[1024]; /* with a trigger; "": none */
 } looking;
 
 static tide_status read_version(tide_foreign_tx *tx, looking *l, tide_error *err)
@@ -628,6 +632,8 @@ static tide_status list_tables(tide_foreign_tx *tx, void *arg, tide_error *err)
 {
     looking *l = arg;
     TIDE_TRY(tide_capture_follow(tx, err));
+    if (!l->failure[0]) /* a closure may run again */
+        (void)tide_foreign_trigger_failure(tx, l->failure, sizeof l->failure);
     name_list_done(&l->tables); /* a closure may run again */
     l->tables = (name_list){.count = 0};
     TIDE_TRY(read_version(tx, l, err));
@@ -643,6 +649,32 @@ static tide_status list_tables(tide_foreign_tx *tx, void *arg, tide_error *err)
 static void looking_done(looking *l)
 {
     name_list_done(&l->tables);
+}
+
+/* A trigger that came after its table was tracked, and would have been refused then. */
+static tide_status look_at_triggers(tide_foreign_tx *tx, void *arg, tide_error *err)
+{
+    looking *l = arg;
+    tide_error why;
+    const tide_status status = tide_triggers_check(tx, &why);
+    if (status < TIDE_OK && status != TIDE_E_UNSUPPORTED)
+        return tide_fail(err, status, "%s", why.text);
+    (void)snprintf(l->problem, sizeof l->problem, "%s", status < TIDE_OK ? why.text : "");
+    return TIDE_OK;
+}
+
+static tide_status report_triggers(tide_node *node, looking *l, tide_capture_found *out,
+                                   tide_error *err)
+{
+    if (l->failure[0])
+        report(out, "a trigger failed for a row of a peer, which was written without it: %s",
+               l->failure);
+    if (!l->is_due || l->tables.count == 0)
+        return TIDE_OK;
+    TIDE_TRY(tide_foreign_write(node->file, look_at_triggers, l, err));
+    if (l->problem[0])
+        report(out, "%s; until then it does not run for rows of peers", l->problem);
+    return TIDE_OK;
 }
 
 static void add_found(tide_capture_found *out, const tide_capture_found *here)
@@ -728,6 +760,8 @@ tide_status tide_node_check(tide_node *node, tide_capture_found *out, tide_error
     }
     for (int i = 0; i < l.tables.count && status >= TIDE_OK; i++)
         status = finish_check(node, &checks[i], err);
+    if (status >= TIDE_OK)
+        status = report_triggers(node, &l, out, err);
     tell(node, out);
     if (status < TIDE_OK)
         return status;

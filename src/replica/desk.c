@@ -12,6 +12,7 @@
 #include "replica/conflict.h"
 #include "replica/references.h"
 #include "replica/resolve.h"
+#include "replica/triggers.h"
 #include "tidemark_templates.h"
 
 enum { SLOTS_FIRST = 256, KEPT_SLOTS = 4096 };
@@ -128,6 +129,7 @@ tide_status tide_desk_init(tide_desk *desk, tide_node *node, tide_foreign_tx *tx
     desk->slot_count = SLOTS_FIRST;
     TIDE_TRY(load_tables(desk, err));
     TIDE_TRY(load_names(desk, err));
+    TIDE_TRY(tide_triggers_copy(tx, err));
     TIDE_TRY(tide_references_load(desk, err));
     TIDE_TRY(look_for_aside(desk, err));
     return load_clock(desk, err);

@@ -8,6 +8,7 @@
 #include "base/list.h"
 #include "replica/references.h"
 #include "replica/rivals.h"
+#include "store/foreign/foreign_triggers.h"
 #include "tidemark_templates.h"
 
 /* ---- rows by falling stamp ---- */
@@ -101,7 +102,7 @@ static tide_status remove_row(tide_desk *desk, tide_desk_row *row, tide_error *e
     TIDE_TRY(tide_table_query(&query, desk->tx, row->table, TIDE_TABLE_ROW_DELETE, err));
     for (int i = 0; i < row->table->key_count; i++)
         tide_table_bind(query, 'k', i, &key[i]);
-    TIDE_TRY(tide_foreign_run(query, NULL, err));
+    TIDE_TRY(tide_foreign_run_row(query, err));
     row->is_here = false;
     row->is_changed = true;
     desk->rows++;
@@ -178,7 +179,7 @@ static tide_status write_row(tide_desk *desk, tide_desk_row *row, tide_error *er
         for (int i = 0; i < row->table->key_count; i++)
             tide_table_bind(query, 'k', i, &key[i]);
     }
-    TIDE_TRY(tide_foreign_run(query, NULL, err));
+    TIDE_TRY(tide_foreign_run_row(query, err));
     if (!row->is_here) /* all of it was put there by us */
         row->prints = (tide_view){.len = 0};
     if (!row->is_here || row->aside != TIDE_ASIDE_NONE)

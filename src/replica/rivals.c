@@ -4,6 +4,7 @@
 
 #include "base/cleanup.h"
 #include "replica/table_text.h"
+#include "store/foreign/foreign_triggers.h"
 #include "tidemark_templates.h"
 
 int tide_rivals_columns(const tide_desk_row *row, bool with_key, int *out)
@@ -98,7 +99,9 @@ static tide_status read_forced(terms *t, tide_desk *desk, const tide_desk_row *r
 static tide_status take_made(terms *t, tide_desk *desk, const tide_desk_row *row, tide_error *err)
 {
     TIDE_TRY(tide_foreign_script(desk->tx, TIDE_TEMPLATE_RIVALS_BEGIN->text, err));
+    tide_foreign_mute_triggers(desk->tx, true);
     const tide_status status = read_forced(t, desk, row, err);
+    tide_foreign_mute_triggers(desk->tx, false);
     tide_error undo = {0};
     if (tide_foreign_script(desk->tx, TIDE_TEMPLATE_RIVALS_UNDO->text, &undo) < TIDE_OK)
         return tide_fail(err, TIDE_E_FAILED, "a row that was put by force stays: %s", undo.text);

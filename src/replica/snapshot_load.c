@@ -1,6 +1,7 @@
 #include "replica/snapshot_load.h"
 
 #include "base/cleanup.h"
+#include "store/foreign/foreign_triggers.h"
 #include "tidemark_templates.h"
 
 static tide_status put_values(tide_foreign_tx *tx, const tide_table *table,
@@ -14,7 +15,7 @@ static tide_status put_values(tide_foreign_tx *tx, const tide_table *table,
                                    table->column_count, err));
     for (int i = 0; i < table->column_count; i++)
         tide_table_bind(query, 'c', i, &row->values[i]);
-    return tide_foreign_run(query, NULL, err);
+    return tide_foreign_run_row(query, err);
 }
 
 static tide_status put_clock(tide_foreign_tx *tx, const tide_table *table,

@@ -90,10 +90,11 @@ static bool is_ours(const char *table)
 static int authorize(void *arg, int action, const char *first, const char *second,
                      const char *database, const char *trigger)
 {
-    const tide_foreign_connection *connection = arg;
+    tide_foreign_connection *connection = arg;
     (void)second;
     (void)database;
-    (void)trigger;
+    if (tide_foreign_is_collecting(connection))
+        return tide_foreign_collect(connection, action, first, trigger);
     if (!connection->is_guarded)
         return SQLITE_OK;
     switch (action) {
@@ -135,6 +136,7 @@ void tide_foreign_disconnect(tide_foreign_connection *connection)
         return;
     tide_sqlite_statements_done(&connection->statements);
     tide_sqlite_statements_done(&connection->guarded);
+    tide_foreign_triggers_free(connection->triggers);
     (void)sqlite3_close(connection->db);
     free(connection);
 }
@@ -360,16 +362,22 @@ tide_status tide_foreign_try_write(tide_foreign_db *app, tide_foreign_fn *fn, vo
         status = fn(&tx, arg, err);
     tide_foreign_end_all(&tx);
     tide_foreign_guard(&tx, false);
-    if (status >= TIDE_OK && sqlite3_get_autocommit(writer->db))
+    const bool is_undone = sqlite3_get_autocommit(writer->db) != 0;
+    if (is_undone || status < TIDE_OK)
+        tide_foreign_triggers_end(writer, false);
+    if (status >= TIDE_OK && is_undone)
         return tide_fail(err, TIDE_E_FULL, "%s: SQLite has undone the transaction", app->name);
     const tide_status done = status;
     if (status >= TIDE_OK && sqlite3_total_changes64(writer->db) != changes)
         status = tide_foreign_mark(&tx, err);
     if (status < TIDE_OK) {
+        tide_foreign_triggers_end(writer, false);
         roll_back(writer);
         return status;
     }
-    TIDE_TRY(commit(writer, err));
+    status = commit(writer, err);
+    tide_foreign_triggers_end(writer, status >= TIDE_OK);
+    TIDE_TRY(status);
     tide_foreign_write_marker(app, &tx);
     return done;
 }

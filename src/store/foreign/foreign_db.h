@@ -4,8 +4,8 @@
  * user_version) and its schema stay as they are; what we keep in it stands in tables whose names begin with tide_, and in those that
  * a document asks for by name. The one thing that changes is the journal: WAL, because readers and writers of several processes meet here.
  *
- * Our connections fire no triggers and enforce no foreign keys (what is applied was checked where it was written, and is checked again
- * as a whole), and understand schemas with double-quoted texts. They keep the log below the 1,000 frames at which foreign programs
+ * Our connections fire no triggers of the file (foreign_triggers.h has the exceptions) and enforce no foreign keys (what is applied was checked
+ * where it was written, and is checked again as a whole), and understand schemas with double-quoted texts. They keep the log below the 1,000 frames at which foreign programs
  * checkpoint (older SQLite can corrupt a file doing that), also what others wrote to it (tide_foreign_wait), with one connection kept open; the
  * last of ours to close empties it into the file.
  *

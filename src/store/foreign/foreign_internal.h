@@ -11,6 +11,8 @@
 
 enum { TIDE_FOREIGN_ID_SIZE = 37 };
 
+typedef struct tide_foreign_triggers tide_foreign_triggers; /* foreign_triggers.c */
+
 typedef struct tide_foreign_connection {
     tide_foreign_db *app;
     sqlite3 *db;
@@ -18,6 +20,7 @@ typedef struct tide_foreign_connection {
     tide_sqlite_statements statements;
     tide_sqlite_statements guarded;       /* prepared while is_guarded */
     bool is_guarded;                      /* tables of the application are not written */
+    tide_foreign_triggers *triggers;      /* NULL: none were copied yet */
     struct tide_foreign_connection *next; /* in the pool of readers */
 } tide_foreign_connection;
 
@@ -81,6 +84,14 @@ TIDE_MUST_CHECK tide_status tide_foreign_try_write(tide_foreign_db *app, tide_fo
 void tide_foreign_checkpoint(tide_foreign_connection *connection);
 
 void tide_foreign_end_all(tide_foreign_tx *tx);
+
+/* Is a write prepared only to see what its triggers write (foreign_triggers.c)? */
+bool tide_foreign_is_collecting(const tide_foreign_connection *connection);
+int tide_foreign_collect(tide_foreign_connection *connection, int action, const char *table,
+                         const char *by);
+/* A write transaction has ended. */
+void tide_foreign_triggers_end(tide_foreign_connection *connection, bool is_committed);
+void tide_foreign_triggers_free(tide_foreign_triggers *triggers);
 
 /* At the beginning of a write transaction: is it still the file that was settled, and no older? */
 TIDE_MUST_CHECK tide_status tide_foreign_look_again(tide_foreign_tx *tx, tide_error *err);
