@@ -31,10 +31,26 @@ static void tell_numbers(tide_tracked *out, const tide_table *table)
 {
     if (table->is_rowid_key)
         say(out,
-            "%s: nodes that number their rows by themselves will give the same number to "
-            "different rows (%s is INTEGER PRIMARY KEY); such rows become conflicts. Use "
-            "UUIDs, or a range of numbers per node",
+            "%s: two nodes give the same number to different rows, because SQLite continues from "
+            "the highest number in the table (%s is INTEGER PRIMARY KEY); such rows become "
+            "conflicts. Ranges of numbers per node do not help, nor does AUTOINCREMENT; use UUIDs",
             table->name, table->columns[table->key[0]].name);
+}
+
+/* Nothing holds a row back whose parent is not replicated. */
+static void tell_parents(tide_tracked *out, tide_foreign_tx *tx, const tide_table *table)
+{
+    for (int i = 0; i < table->foreign_count; i++) {
+        tide_error why;
+        int64_t is_tracked = 0;
+        if (tide_foreign_number(&is_tracked, tx, TIDE_TEMPLATE_REPLICA_TABLE_IS_TRACKED->text, &why,
+                                tide_bind_text("name", table->foreign[i].parent)) == TIDE_OK &&
+            is_tracked == 0)
+            say(out,
+                "%s refers to table %s, which is not tracked: other nodes may show rows without "
+                "their parents; track %s as well",
+                table->name, table->foreign[i].parent, table->foreign[i].parent);
+    }
 }
 
 static tide_status tell_nameless(tide_tracked *out, tide_foreign_tx *tx, const tide_table *table,
@@ -82,6 +98,7 @@ static tide_status advise(tide_foreign_tx *tx, void *arg, tide_error *err)
     a->out->advice[a->len] = '\0'; /* a closure may run again */
     TIDE_TRY(tide_table_read(&table, tx, a->name, err));
     tell_numbers(a->out, &table);
+    tell_parents(a->out, tx, &table);
     TIDE_TRY(tell_nameless(a->out, tx, &table, err));
     tell_orphans(a->out, tx, a->name);
     return TIDE_OK;

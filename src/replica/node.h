@@ -50,7 +50,7 @@ typedef struct tide_tracked {
     int64_t rows;     /* that were there already, and became events */
     int64_t imported; /* events of a table <table>_Events as the replication document has it */
     bool was_tracked;
-    char advice[512]; /* what the application should know; "": nothing */
+    char advice[2048]; /* what the application should know; "": nothing */
 } tide_tracked;
 
 /* In place of a retention: that of the table as it was tracked before, else TIDE_NODE_RETAIN_US. */

@@ -347,6 +347,24 @@ static void rows_that_were_there_become_creates(void **state)
     assert_app(t, "SELECT count(*) FROM tide_log_1", "9001");
 }
 
+/* What makes conflicts or orphans later is said when a table is tracked. */
+static void track_warns_of_numbers_and_of_parents_that_are_not_tracked(void **state)
+{
+    app_fixture *t = *state;
+    tide_tracked tracked;
+    app_write_sql(t, APP_SHELL,
+                  "CREATE TABLE p(k TEXT NOT NULL PRIMARY KEY);"
+                  "CREATE TABLE c(id INTEGER PRIMARY KEY, p REFERENCES p(k))");
+    app_open(t);
+    assert_ok_err(tide_node_track(t->node, "c", 1, &tracked, &t->err), &t->err);
+    assert_contains(tracked.advice, "Ranges of numbers per node do not help");
+    assert_contains(tracked.advice, "c refers to table p, which is not tracked");
+    assert_ok_err(tide_node_track(t->node, "p", 1, &tracked, &t->err), &t->err);
+    assert_string_equal("", tracked.advice);
+    assert_ok_err(tide_node_track(t->node, "c", 1, &tracked, &t->err), &t->err);
+    assert_null(strstr(tracked.advice, "not tracked"));
+}
+
 TEST_FILE()
 {
     const struct CMUnitTest cases[] = {
@@ -375,6 +393,8 @@ TEST_FILE()
         cmocka_unit_test_setup_teardown(names_of_every_kind, app_setup, app_teardown),
         cmocka_unit_test_setup_teardown(rows_that_were_there_become_creates, app_setup,
                                         app_teardown),
+        cmocka_unit_test_setup_teardown(track_warns_of_numbers_and_of_parents_that_are_not_tracked,
+                                        app_setup, app_teardown),
     };
     return cmocka_run_group_tests(cases, NULL, NULL);
 }
