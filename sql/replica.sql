@@ -18,7 +18,7 @@ INSERT OR REPLACE INTO replication_meta (key, value) VALUES (:key, :value);
 SELECT max(seq) FROM tide_replica_seq;
 
 -- template: replica_seq_add
-INSERT INTO tide_replica_seq (t) VALUES (:table_id);
+INSERT INTO tide_replica_seq (t, at) VALUES (:table_id, :at);
 
 -- template: replica_seq_raise
 INSERT INTO tide_replica_seq (seq, t) VALUES (:seq, 0);

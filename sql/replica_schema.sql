@@ -183,3 +183,7 @@ CREATE TABLE tide_replica_loose (
     key BLOB,              -- of the orphan, until the event is written
     PRIMARY KEY (table_id, columns)
 ) WITHOUT ROWID;
+
+-- template: replica_schema_5
+-- Version 5. When a change was written, as a Julian day; NULL: when it is ingested.
+ALTER TABLE tide_replica_seq ADD COLUMN at;

@@ -98,7 +98,7 @@ UPDATE tide_replica_seq SET op = NULL WHERE t = {{id}};
 DROP TABLE IF EXISTS tide_gone_{{id}};
 
 -- template: table_log_read
-SELECT seq, op, {{each masks ,}}m{{n}}{{end}}, {{each columns ,}}c{{n}}{{end}} FROM tide_log_{{id}}
+SELECT seq, op, (SELECT at FROM tide_replica_seq s WHERE s.seq = l.seq), {{each masks ,}}m{{n}}{{end}}, {{each columns ,}}c{{n}}{{end}} FROM tide_log_{{id}} l
 WHERE seq > :after AND seq <= :through ORDER BY seq;
 
 -- template: table_log_first
@@ -111,14 +111,14 @@ SELECT min(seq) FROM tide_log_{{id}};
 SELECT NOT EXISTS (SELECT 1 FROM tide_log_{{id}}) AND NOT EXISTS (SELECT 1 FROM tide_gone_{{id}});
 
 -- template: table_log_add
--- What a rescan found: ?2 the operation; masks of 0 stand for "all".
-{{if narrow}}INSERT INTO tide_replica_seq (t, op, {{each masks ,}}m{{n}}{{end}}, {{each columns ,}}c{{n}}{{end}})
-VALUES ({{id}}, ?2, {{each masks ,}}?{{p}}{{end}}, {{each columns ,}}?{{p}}{{end}});{{end}}{{if !narrow}}INSERT INTO tide_wide_{{id}} (seq, op, {{each masks ,}}m{{n}}{{end}}, {{each columns ,}}c{{n}}{{end}})
+-- What a rescan found: ?2 the operation, ?64 the time; masks of 0 stand for "all".
+{{if narrow}}INSERT INTO tide_replica_seq (t, at, op, {{each masks ,}}m{{n}}{{end}}, {{each columns ,}}c{{n}}{{end}})
+VALUES ({{id}}, ?64, ?2, {{each masks ,}}?{{p}}{{end}}, {{each columns ,}}?{{p}}{{end}});{{end}}{{if !narrow}}INSERT INTO tide_wide_{{id}} (seq, op, {{each masks ,}}m{{n}}{{end}}, {{each columns ,}}c{{n}}{{end}})
 VALUES (last_insert_rowid(), ?2, {{each masks ,}}?{{p}}{{end}}, {{each columns ,}}?{{p}}{{end}});{{end}}
 
 -- template: table_log_put
-{{if narrow}}INSERT OR REPLACE INTO tide_replica_seq (seq, t, op, {{each masks ,}}m{{n}}{{end}}, {{each columns ,}}c{{n}}{{end}})
-VALUES (?1, {{id}}, ?2, {{each masks ,}}?{{p}}{{end}}, {{each columns ,}}?{{p}}{{end}});{{end}}{{if !narrow}}INSERT INTO tide_wide_{{id}} (seq, op, {{each masks ,}}m{{n}}{{end}}, {{each columns ,}}c{{n}}{{end}})
+{{if narrow}}INSERT OR REPLACE INTO tide_replica_seq (seq, t, at, op, {{each masks ,}}m{{n}}{{end}}, {{each columns ,}}c{{n}}{{end}})
+VALUES (?1, {{id}}, ?64, ?2, {{each masks ,}}?{{p}}{{end}}, {{each columns ,}}?{{p}}{{end}});{{end}}{{if !narrow}}INSERT INTO tide_wide_{{id}} (seq, op, {{each masks ,}}m{{n}}{{end}}, {{each columns ,}}c{{n}}{{end}})
 VALUES (?1, ?2, {{each masks ,}}?{{p}}{{end}}, {{each columns ,}}?{{p}}{{end}});{{end}}
 
 -- template: table_gone_read
@@ -127,20 +127,21 @@ SELECT {{each columns ,}}c{{n}}{{end}} FROM tide_gone_{{id}};
 -- template: table_gone_cut
 DELETE FROM tide_gone_{{id}};
 
--- Triggers. They run in any program, with whatever SQLite it has: no functions but typeof and last_insert_rowid, nothing newer than 3.8. They only append.
+-- Triggers. They run in any program, with whatever SQLite it has: no functions but typeof,
+-- last_insert_rowid and julianday, nothing newer than 3.8. They only append. The time of a write is part of it: it may be ingested days later.
 
 -- template: hook_insert
 CREATE TRIGGER tide_capture_{{id}}_insert AFTER INSERT ON {{table}} BEGIN
-    {{if narrow}}INSERT INTO tide_replica_seq (t, op, {{each columns ,}}c{{n}}{{end}})
-    VALUES ({{id}}, 1, {{each columns ,}}NEW.{{name}}{{end}});{{end}}{{if !narrow}}INSERT INTO tide_replica_seq (t) VALUES ({{id}});
+    {{if narrow}}INSERT INTO tide_replica_seq (t, at, op, {{each columns ,}}c{{n}}{{end}})
+    VALUES ({{id}}, julianday('now'), 1, {{each columns ,}}NEW.{{name}}{{end}});{{end}}{{if !narrow}}INSERT INTO tide_replica_seq (t, at) VALUES ({{id}}, julianday('now'));
     INSERT INTO tide_wide_{{id}} (seq, op, {{each columns ,}}c{{n}}{{end}})
     VALUES (last_insert_rowid(), 1, {{each columns ,}}NEW.{{name}}{{end}});{{end}}
 END
 
 -- template: hook_delete
 CREATE TRIGGER tide_capture_{{id}}_delete AFTER DELETE ON {{table}} BEGIN
-    {{if narrow}}INSERT INTO tide_replica_seq (t, op, {{each columns ,}}c{{n}}{{end}})
-    VALUES ({{id}}, 3, {{each columns ,}}OLD.{{name}}{{end}});{{end}}{{if !narrow}}INSERT INTO tide_replica_seq (t) VALUES ({{id}});
+    {{if narrow}}INSERT INTO tide_replica_seq (t, at, op, {{each columns ,}}c{{n}}{{end}})
+    VALUES ({{id}}, julianday('now'), 3, {{each columns ,}}OLD.{{name}}{{end}});{{end}}{{if !narrow}}INSERT INTO tide_replica_seq (t, at) VALUES ({{id}}, julianday('now'));
     INSERT INTO tide_wide_{{id}} (seq, op, {{each columns ,}}c{{n}}{{end}})
     VALUES (last_insert_rowid(), 3, {{each columns ,}}OLD.{{name}}{{end}});{{end}}
 END
@@ -154,8 +155,8 @@ CREATE TRIGGER tide_capture_{{id}}_update AFTER UPDATE ON {{table}}
 WHEN {{each keycolumns AND}}(OLD.{{name}} IS NEW.{{name}} COLLATE BINARY{{if loose}} AND typeof(OLD.{{name}}) = typeof(NEW.{{name}}){{end}}){{end}}
 AND ({{each changing OR}}({{each changes OR}}OLD.{{name}} IS NOT NEW.{{name}} COLLATE BINARY{{if loose}} OR typeof(OLD.{{name}}) <> typeof(NEW.{{name}}) OR (NEW.{{name}} = 0 AND typeof(NEW.{{name}}) = 'real'){{end}}{{if edge}} OR (NEW.{{name}} = -9223372036854775808 AND typeof(OLD.{{name}}) <> typeof(NEW.{{name}})){{end}}{{if low}} OR NEW.{{name}} = -9223372036854775808{{end}}{{end}}){{end}})
 BEGIN
-    {{if narrow}}INSERT INTO tide_replica_seq (t, op, {{each masks ,}}m{{n}}{{end}}, {{each columns ,}}c{{n}}{{end}})
-    VALUES ({{id}}, 2,{{end}}{{if !narrow}}INSERT INTO tide_replica_seq (t) VALUES ({{id}});
+    {{if narrow}}INSERT INTO tide_replica_seq (t, at, op, {{each masks ,}}m{{n}}{{end}}, {{each columns ,}}c{{n}}{{end}})
+    VALUES ({{id}}, julianday('now'), 2,{{end}}{{if !narrow}}INSERT INTO tide_replica_seq (t, at) VALUES ({{id}}, julianday('now'));
     INSERT INTO tide_wide_{{id}} (seq, op, {{each masks ,}}m{{n}}{{end}}, {{each columns ,}}c{{n}}{{end}})
     VALUES (last_insert_rowid(), 2,{{end}}
         {{each masks ,}}{{sql}}{{each changes}} | ((OLD.{{name}} IS NOT NEW.{{name}} COLLATE BINARY{{if loose}} OR typeof(OLD.{{name}}) <> typeof(NEW.{{name}}) OR (NEW.{{name}} = 0 AND typeof(NEW.{{name}}) = 'real'){{end}}{{if edge}} OR (NEW.{{name}} = -9223372036854775808 AND typeof(OLD.{{name}}) <> typeof(NEW.{{name}})){{end}}) << {{bit}}){{end}}{{end}},
@@ -167,12 +168,12 @@ END
 CREATE TRIGGER tide_capture_{{id}}_move AFTER UPDATE OF {{each keycolumns ,}}{{name}}{{end}}, rowid, _rowid_, oid ON {{table}}
 WHEN {{each keycolumns OR}}OLD.{{name}} IS NOT NEW.{{name}} COLLATE BINARY{{if loose}} OR typeof(OLD.{{name}}) <> typeof(NEW.{{name}}){{end}}{{end}}
 BEGIN
-    {{if narrow}}INSERT INTO tide_replica_seq (t, op, {{each columns ,}}c{{n}}{{end}})
-    VALUES ({{id}}, 3, {{each columns ,}}OLD.{{name}}{{end}});{{end}}{{if !narrow}}INSERT INTO tide_replica_seq (t) VALUES ({{id}});
+    {{if narrow}}INSERT INTO tide_replica_seq (t, at, op, {{each columns ,}}c{{n}}{{end}})
+    VALUES ({{id}}, julianday('now'), 3, {{each columns ,}}OLD.{{name}}{{end}});{{end}}{{if !narrow}}INSERT INTO tide_replica_seq (t, at) VALUES ({{id}}, julianday('now'));
     INSERT INTO tide_wide_{{id}} (seq, op, {{each columns ,}}c{{n}}{{end}})
     VALUES (last_insert_rowid(), 3, {{each columns ,}}OLD.{{name}}{{end}});{{end}}
-    {{if narrow}}INSERT INTO tide_replica_seq (t, op, {{each columns ,}}c{{n}}{{end}})
-    VALUES ({{id}}, 1, {{each columns ,}}NEW.{{name}}{{end}});{{end}}{{if !narrow}}INSERT INTO tide_replica_seq (t) VALUES ({{id}});
+    {{if narrow}}INSERT INTO tide_replica_seq (t, at, op, {{each columns ,}}c{{n}}{{end}})
+    VALUES ({{id}}, julianday('now'), 1, {{each columns ,}}NEW.{{name}}{{end}});{{end}}{{if !narrow}}INSERT INTO tide_replica_seq (t, at) VALUES ({{id}}, julianday('now'));
     INSERT INTO tide_wide_{{id}} (seq, op, {{each columns ,}}c{{n}}{{end}})
     VALUES (last_insert_rowid(), 1, {{each columns ,}}NEW.{{name}}{{end}});{{end}}
 END
@@ -184,21 +185,21 @@ END
 CREATE TRIGGER tide_capture_{{id}}_move AFTER UPDATE OF {{each keycolumns ,}}{{name}}{{end}}, rowid, _rowid_, oid ON {{table}}
 WHEN {{each keycolumns OR}}OLD.{{name}} IS NOT NEW.{{name}} COLLATE BINARY{{if loose}} OR typeof(OLD.{{name}}) <> typeof(NEW.{{name}}){{end}}{{end}}
 BEGIN
-    {{if narrow}}INSERT INTO tide_replica_seq (t, op, {{each columns ,}}c{{n}}{{end}})
-    VALUES ({{id}}, 3, {{each columns ,}}OLD.{{name}}{{end}});
-    INSERT INTO tide_replica_seq (t, op, {{each columns ,}}c{{n}}{{end}})
-    SELECT {{id}}, 1, {{each columns ,}}{{name}}{{end}} FROM {{table}}
+    {{if narrow}}INSERT INTO tide_replica_seq (t, at, op, {{each columns ,}}c{{n}}{{end}})
+    VALUES ({{id}}, julianday('now'), 3, {{each columns ,}}OLD.{{name}}{{end}});
+    INSERT INTO tide_replica_seq (t, at, op, {{each columns ,}}c{{n}}{{end}})
+    SELECT {{id}}, julianday('now'), 1, {{each columns ,}}{{name}}{{end}} FROM {{table}}
     WHERE {{each key AND}}{{name}} = NEW.{{name}}{{if wide}} AND {{name}} IS NEW.{{name}} COLLATE BINARY{{end}}{{if loose}} AND typeof({{name}}) = typeof(NEW.{{name}}){{end}}{{end}};{{if nullable}}
-    INSERT INTO tide_replica_seq (t, op, {{each columns ,}}c{{n}}{{end}})
-    SELECT {{id}}, 1, {{each columns ,}}NEW.{{name}}{{end}} WHERE {{each key OR}}NEW.{{name}} IS NULL{{end}};{{end}}{{end}}{{if !narrow}}INSERT INTO tide_replica_seq (t) VALUES ({{id}});
+    INSERT INTO tide_replica_seq (t, at, op, {{each columns ,}}c{{n}}{{end}})
+    SELECT {{id}}, julianday('now'), 1, {{each columns ,}}NEW.{{name}}{{end}} WHERE {{each key OR}}NEW.{{name}} IS NULL{{end}};{{end}}{{end}}{{if !narrow}}INSERT INTO tide_replica_seq (t, at) VALUES ({{id}}, julianday('now'));
     INSERT INTO tide_wide_{{id}} (seq, op, {{each columns ,}}c{{n}}{{end}})
     VALUES (last_insert_rowid(), 3, {{each columns ,}}OLD.{{name}}{{end}});
-    INSERT INTO tide_replica_seq (t) SELECT {{id}} FROM {{table}}
+    INSERT INTO tide_replica_seq (t, at) SELECT {{id}}, julianday('now') FROM {{table}}
     WHERE {{each key AND}}{{name}} = NEW.{{name}}{{if wide}} AND {{name}} IS NEW.{{name}} COLLATE BINARY{{end}}{{if loose}} AND typeof({{name}}) = typeof(NEW.{{name}}){{end}}{{end}};
     INSERT INTO tide_wide_{{id}} (seq, op, {{each columns ,}}c{{n}}{{end}})
     SELECT last_insert_rowid(), 1, {{each columns ,}}{{name}}{{end}} FROM {{table}}
     WHERE {{each key AND}}{{name}} = NEW.{{name}}{{if wide}} AND {{name}} IS NEW.{{name}} COLLATE BINARY{{end}}{{if loose}} AND typeof({{name}}) = typeof(NEW.{{name}}){{end}}{{end}};{{if nullable}}
-    INSERT INTO tide_replica_seq (t) SELECT {{id}} WHERE {{each key OR}}NEW.{{name}} IS NULL{{end}};
+    INSERT INTO tide_replica_seq (t, at) SELECT {{id}}, julianday('now') WHERE {{each key OR}}NEW.{{name}} IS NULL{{end}};
     INSERT INTO tide_wide_{{id}} (seq, op, {{each columns ,}}c{{n}}{{end}})
     SELECT last_insert_rowid(), 1, {{each columns ,}}NEW.{{name}}{{end}} WHERE {{each key OR}}NEW.{{name}} IS NULL{{end}};{{end}}{{end}}
 END

@@ -239,28 +239,49 @@ static void bind_change(tide_foreign_query *query, const tide_table *table, tide
 }
 
 /* A number whose change stands elsewhere. */
-static tide_status take_number(tide_foreign_tx *tx, const tide_table *table, tide_error *err)
+static tide_status take_number(tide_foreign_tx *tx, const tide_table *table, tide_sql_value at,
+                               tide_error *err)
 {
+    TIDE_CLEANUP(tide_foreign_endp) tide_foreign_query *query = NULL;
     if (tide_table_is_narrow(table))
         return TIDE_OK;
-    return tide_foreign_exec(tx, TIDE_TEMPLATE_REPLICA_SEQ_ADD->text, NULL, err,
-                             tide_bind_i64("table_id", table->id));
+    TIDE_TRY(tide_foreign_start(&query, tx, TIDE_TEMPLATE_REPLICA_SEQ_ADD->text, err,
+                                tide_bind_i64("table_id", table->id)));
+    tide_foreign_bind(query, "at", at);
+    return tide_foreign_run(query, NULL, err);
+}
+
+/* Of a wide table it is beside the number. */
+static void bind_time(tide_foreign_query *query, const tide_table *table, tide_sql_value at)
+{
+    if (tide_table_is_narrow(table))
+        tide_foreign_bind_at(query, TIDE_TABLE_TIME_PARAM, at);
+}
+
+static tide_status log_at(tide_foreign_tx *tx, const tide_table *table, tide_change_kind kind,
+                          tide_sql_value at, const tide_sql_value *values, const bool *is_written,
+                          tide_error *err)
+{
+    TIDE_TRY(take_number(tx, table, at, err));
+    TIDE_CLEANUP(tide_foreign_endp) tide_foreign_query *query = NULL;
+    TIDE_TRY(tide_table_query(&query, tx, table, TIDE_TABLE_LOG_ADD, err));
+    bind_time(query, table, at);
+    bind_change(query, table, kind, false, values, is_written);
+    return tide_foreign_run(query, NULL, err);
 }
 
 tide_status tide_capture_log(tide_foreign_tx *tx, const tide_table *table, tide_change_kind kind,
                              const tide_sql_value *values, const bool *is_written, tide_error *err)
 {
-    TIDE_TRY(take_number(tx, table, err));
-    TIDE_CLEANUP(tide_foreign_endp) tide_foreign_query *query = NULL;
-    TIDE_TRY(tide_table_query(&query, tx, table, TIDE_TABLE_LOG_ADD, err));
-    bind_change(query, table, kind, false, values, is_written);
-    return tide_foreign_run(query, NULL, err);
+    return log_at(tx, table, kind, (tide_sql_value){.kind = TIDE_SQL_VALUE_NULL}, values,
+                  is_written, err);
 }
 
 tide_status tide_capture_log_gone(tide_foreign_tx *tx, const tide_table *table,
                                   const tide_sql_value *values, tide_error *err)
 {
-    TIDE_TRY(take_number(tx, table, err));
+    const tide_sql_value at = {.kind = TIDE_SQL_VALUE_NULL};
+    TIDE_TRY(take_number(tx, table, at, err));
     TIDE_CLEANUP(tide_foreign_endp) tide_foreign_query *query = NULL;
     TIDE_TRY(tide_table_query(&query, tx, table, TIDE_TABLE_LOG_ADD, err));
     bind_change(query, table, TIDE_ROW_DELETE, true, values, NULL);
@@ -273,6 +294,7 @@ tide_status tide_capture_log_put(tide_foreign_tx *tx, const tide_table *table,
     TIDE_CLEANUP(tide_foreign_endp) tide_foreign_query *query = NULL;
     TIDE_TRY(tide_table_query(&query, tx, table, TIDE_TABLE_LOG_PUT, err));
     tide_foreign_bind_at(query, 1, (tide_sql_value){.kind = TIDE_SQL_VALUE_I64, .i64 = row->seq});
+    bind_time(query, table, row->at);
     bind_change(query, table, row->kind, row->is_bare, row->values, row->is_written);
     return tide_foreign_run(query, NULL, err);
 }
@@ -289,8 +311,12 @@ static tide_status settle_note(tide_foreign_tx *tx, const tide_table *recorded,
     for (int i = 0; i < recorded->key_count; i++)
         tide_table_bind(get, 'k', i, &values[recorded->key[i]]);
     const tide_status status = tide_foreign_step(get, err);
-    return status == TIDE_NONE ? tide_capture_log(tx, recorded, TIDE_ROW_DELETE, values, NULL, err)
-                               : status;
+    /* It was removed by a write that was captured after the note: its time is the first that is free
+     * behind those. */
+    return status == TIDE_NONE
+               ? log_at(tx, recorded, TIDE_ROW_DELETE, (tide_sql_value){.kind = TIDE_SQL_VALUE_I64},
+                        values, NULL, err)
+               : status;
 }
 
 tide_status tide_capture_settle_gone(tide_foreign_tx *tx, const tide_table *recorded,

@@ -5,6 +5,8 @@
  *     BEFORE INSERT, UPDATE            only where the table has further unique keys: rows that a REPLACE could remove are noted in
  *                                      tide_gone_<id>. With foreign keys, also the row that has the key which another takes
  *
+ * Beside it the time of the write, as the program's SQLite has it (julianday): events are ordered by when they were written, not by when they were found.
+ *
  * A row image is logged, not a statement: whatever random(), now() or AUTOINCREMENT gave. An update logs the columns that changed, bit for
  * bit. The sign of a zero in a column without a type cannot be seen in SQL, and of the lowest integer and the REAL that is equal to it only dearly: these
  * are logged always, and fold compares them with the print.

@@ -189,6 +189,24 @@ static tide_status take_change(tide_event *event, tide_desk *desk, tide_desk_row
     return take_prints(desk, row, change, err);
 }
 
+/* When the application wrote it. A clock that was set back since does not make it later than now. */
+static int64_t time_of(const tide_desk *desk, const tide_log_row *change)
+{
+    static const double epoch_days = 2440587.5; /* of 1970, as a Julian day */
+    static const double day_us = 86400e6;
+    double days = 0;
+    if (change->at.kind == TIDE_SQL_VALUE_F64)
+        days = change->at.f64;
+    else if (change->at.kind == TIDE_SQL_VALUE_I64)
+        days = (double)change->at.i64;
+    else
+        return desk->now_us;
+    const double us = (days - epoch_days) * day_us;
+    if (!(us < (double)desk->now_us))
+        return desk->now_us;
+    return us > 0 ? (int64_t)us : 0;
+}
+
 static tide_status fold_change(tide_desk *desk, tide_log_origin *origin, const tide_table *table,
                                tide_log_row *change, int64_t cut, tide_error *err)
 {
@@ -215,7 +233,7 @@ static tide_status fold_change(tide_desk *desk, tide_log_origin *origin, const t
     TIDE_TRY(tide_fold_find_row(&row, &event, &left_out, desk, table, err));
     if (!left_out.column)
         TIDE_TRY(take_change(&event, desk, row, change, err));
-    TIDE_TRY(tide_hybrid_next(&desk->clock, desk->now_us, &event.stamp, err));
+    TIDE_TRY(tide_hybrid_next(&desk->clock, time_of(desk, change), &event.stamp, err));
     TIDE_CLEANUP(tide_buffer_done) tide_buffer bytes = tide_buffer_of(TIDE_EVENT_BYTES_MAX);
     TIDE_TRY(tide_fold_encode(&bytes, &left_out, &event, table, err));
     TIDE_TRY(tide_log_settle(origin, desk->tx, &event, err));

@@ -10,7 +10,7 @@
  * The node's id is made when the first table is tracked; a copied file gets a new one, a restored one a new epoch (store/foreign/foreign_db.h).
  *
  * Fold: what one read of the logs sees is a union of whole transactions: a cut. Its changes become events numbered as they were logged,
- * stamped by the hybrid clock, with the batch's cut; clocks are raised; the log rows go. It runs before anything else looks at the state.
+ * stamped by the hybrid clock with the time of the write (at most now, and above all before), with the batch's cut; clocks are raised; the log rows go. It runs before anything else looks at the state.
  *
  * Survives: a crash at any point; every step is one transaction, and doing it again changes nothing.
  * Threads: a node is as safe as its file. */

@@ -242,6 +242,7 @@ static tide_status copy_log(tide_foreign_tx *tx, const tide_table *from, const t
     tide_status status = TIDE_OK;
     while ((status = tide_log_next(&row, query, from, err)) == TIDE_OK) {
         moved.seq = row.seq;
+        moved.at = row.at;
         moved.kind = row.kind;
         moved.is_bare = row.is_bare;
         for (int i = 0; i < from->column_count; i++) {

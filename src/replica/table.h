@@ -24,6 +24,7 @@ enum {
     TIDE_TABLE_MASK_BITS = 60, /* columns per mask of the log */
     TIDE_TABLE_NARROW_MAX =
         24, /* columns that the rows of all narrow tables have to have room for */
+    TIDE_TABLE_TIME_PARAM = 64,  /* ?64 is the time of a change */
     TIDE_TABLE_COLUMN_PARAM = 65 /* ?65 is the first stored column, ?1 the first of the key */
 };
 
@@ -188,6 +189,7 @@ TIDE_MUST_CHECK tide_status tide_table_prints(tide_buffer *out, const tide_sql_v
  * always there. */
 typedef struct tide_log_row {
     int64_t seq;
+    tide_sql_value at; /* when it was written, as a Julian day; NULL: not known */
     tide_change_kind kind;
     tide_sql_value *values; /* one per stored column; views until the next step */
     bool *is_written;       /* one per stored column; of an update never those of the key */

@@ -258,6 +258,7 @@ tide_status tide_log_next(tide_log_row *row, tide_foreign_query *query, const ti
     if (op < 1 || op > 4)
         return tide_fail(err, TIDE_E_DAMAGED, "tide_log_%lld: row %lld is no change",
                          (long long)table->id, (long long)row->seq);
+    row->at = tide_foreign_col(query);
     row->kind = op == 1 ? TIDE_ROW_CREATE : op == 2 ? TIDE_ROW_UPDATE : TIDE_ROW_DELETE;
     read_masks(row, query, table);
     for (int i = 0; i < table->column_count; i++) {
