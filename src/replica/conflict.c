@@ -1,6 +1,9 @@
 #include "replica/conflict.h"
 
+#include <string.h>
+
 #include "base/cleanup.h"
+#include "base/digest.h"
 #include "replica/schemas.h"
 #include "replica/stamped.h"
 #include "tidemark_templates.h"
@@ -243,6 +246,36 @@ static tide_status note_outlived(tide_desk *desk, const tide_desk_row *row, cons
     if (!is_shown || tide_stamp_compare(&merge->clock.created.stamp, deleted) > 0)
         return TIDE_OK;
     return put_record(desk, row, TIDE_CONFLICT_DELETE, deleted, NULL, err);
+}
+
+void tide_conflict_id(char out[TIDE_CONFLICT_ID_SIZE], const char *table, tide_view key,
+                      const char *column, const tide_stamp *stamp)
+{
+    uint8_t time[8];
+    for (int i = 0; i < 8; i++)
+        time[i] = (uint8_t)(stamp->time >> (8 * i));
+    const tide_view parts[] = {tide_view_bytes(table, strlen(table) + 1), key,
+                               tide_view_bytes(column, strlen(column) + 1),
+                               tide_view_bytes(time, sizeof time),
+                               tide_view_bytes(stamp->node.bytes, sizeof stamp->node.bytes)};
+    uint8_t digests[sizeof parts / sizeof *parts * sizeof(tide_digest128)];
+    for (size_t i = 0; i < sizeof parts / sizeof *parts; i++) {
+        const tide_digest128 digest = tide_digest128_of(parts[i]);
+        memcpy(digests + i * sizeof digest, &digest, sizeof digest);
+    }
+    const tide_digest128 all = tide_digest128_of(tide_view_bytes(digests, sizeof digests));
+    tide_hex_encode(out, all.bytes, (TIDE_CONFLICT_ID_SIZE - 1) / 2);
+}
+
+tide_status tide_conflict_dismiss(tide_desk *desk, const tide_desk_row *row,
+                                  const tide_event *event, tide_error *err)
+{
+    for (int i = 0; i < event->column_count; i++) {
+        const tide_event_column *column = &event->columns[i];
+        TIDE_TRY(forget(desk, row, column->column, &column->base, err));
+        TIDE_TRY(mark_known(desk, row, column->column, &column->base, err));
+    }
+    return TIDE_OK;
 }
 
 tide_status tide_conflict_note(tide_desk *desk, const tide_desk_row *row, const tide_event *event,

@@ -10,6 +10,8 @@
  * did not know it is listed as a delete. A row that exists but breaks a constraint is kept aside (desk.h) and listed too. A default that a row has in a
  * column that its creator's table did not have is no write, and never listed.
  *
+ * A person settles an entry (conflict_settle.c): a dismissal is an event that knows the lost write, so the entry leaves every node.
+ *
  * Threads: as the transaction. */
 #ifndef TIDE_REPLICA_CONFLICT_H
 #define TIDE_REPLICA_CONFLICT_H
@@ -25,6 +27,14 @@ enum {
 TIDE_MUST_CHECK tide_status tide_conflict_note(tide_desk *desk, const tide_desk_row *row,
                                                const tide_event *event, const tide_merge *merge,
                                                tide_error *err);
+
+/* Somebody has dismissed writes that were lost: they are listed nowhere any more. */
+TIDE_MUST_CHECK tide_status tide_conflict_dismiss(tide_desk *desk, const tide_desk_row *row,
+                                                  const tide_event *event, tide_error *err);
+
+/* The id of an entry: of its table, row, column ("": of a delete or a row) and lost write. */
+void tide_conflict_id(char out[TIDE_CONFLICT_ID_SIZE], const char *table, tide_view key,
+                      const char *column, const tide_stamp *stamp);
 
 /* Has a row with this clock its column from a creation that did not name it? Where the log does not have the creation any more: no. */
 TIDE_MUST_CHECK tide_status tide_conflict_is_made_up(bool *out, tide_desk *desk,

@@ -11,7 +11,8 @@
 #include "base/text/uuid.h"
 
 enum { EVENT_VERSION = 2, CRC_LEN = 4, BASE_OWN = 0, BASE_OTHER = 1 };
-enum { KIND_ORPHAN = TIDE_ROW_DELETE + 1 }; /* in the place of the kind */
+/* In the place of the kind: updates that write nothing. */
+enum { KIND_ORPHAN = TIDE_ROW_DELETE + 1, KIND_DISMISSAL };
 
 void tide_event_done(tide_event *event)
 {
@@ -63,7 +64,10 @@ bool tide_base_decode(tide_reader *from, tide_stamp *out, const tide_node_id *wr
 static tide_status put_head(tide_buffer *out, const tide_event *event)
 {
     const uint8_t version = EVENT_VERSION;
-    const uint8_t kind = event->is_orphan ? (uint8_t)KIND_ORPHAN : (uint8_t)event->kind;
+    const int kind_of = event->is_orphan      ? (int)KIND_ORPHAN
+                        : event->is_dismissal ? (int)KIND_DISMISSAL
+                                              : (int)event->kind;
+    const uint8_t kind = (uint8_t)kind_of;
     const size_t table_len = strlen(event->table);
     TIDE_TRY(tide_buffer_append(out, &version, 1));
     TIDE_TRY(tide_buffer_append(out, event->origin.bytes, TIDE_NODE_LEN));
@@ -155,10 +159,11 @@ static bool read_head(tide_reader *from, tide_event *out)
         tide_reader_varint_shortest(from, &out->stamp.time) < TIDE_OK ||
         !read_node(from, &out->stamp.node) || !read_table(from, out->table) ||
         tide_reader_u64(from, &out->schema) < TIDE_OK || tide_reader_byte(from, &kind) < TIDE_OK ||
-        kind > KIND_ORPHAN || !tide_base_decode(from, &out->base, &out->stamp.node))
+        kind > KIND_DISMISSAL || !tide_base_decode(from, &out->base, &out->stamp.node))
         return false;
     out->is_orphan = kind == KIND_ORPHAN;
-    out->kind = out->is_orphan ? TIDE_ROW_UPDATE : (tide_change_kind)kind;
+    out->is_dismissal = kind == KIND_DISMISSAL;
+    out->kind = kind >= KIND_ORPHAN ? TIDE_ROW_UPDATE : (tide_change_kind)kind;
     return out->prev_seq < out->seq && out->cut_seq >= out->seq && out->stamp.time != 0;
 }
 
@@ -187,7 +192,7 @@ static bool read_columns(tide_reader *from, tide_event *out, int64_t count)
         before += gap + 1;
         if (before >= TIDE_EVENT_COLUMNS_MAX)
             return false;
-        if ((out->kind == TIDE_ROW_DELETE || out->is_orphan) &&
+        if ((out->kind == TIDE_ROW_DELETE || out->is_orphan || out->is_dismissal) &&
             to->value.kind != TIDE_SQL_VALUE_NULL)
             return false; /* it writes none */
         to->column = (int)before;

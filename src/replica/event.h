@@ -62,6 +62,9 @@ typedef struct tide_event {
     /* An update that writes nothing: an application has committed this row without its parent. Its
      * columns are those of the reference, which holds no rows back any more (references.h). */
     bool is_orphan;
+    /* An update that writes nothing: somebody has dismissed conflicts of this row. The bases of its
+     * columns are the timestamps of the lost writes (conflict.h). */
+    bool is_dismissal;
     tide_event_column *columns; /* ascending */
     int column_count;
     tide_stamp base; /* delete, create: the row's stamp that was replaced; time 0: none */

@@ -82,8 +82,39 @@ static tide_status take_write(tide_conflict *out, char place[32], const tide_tab
     return TIDE_OK;
 }
 
-static tide_status give_conflict(conflicts_call *call, const tide_desk *desk,
-                                 tide_foreign_query *query, tide_error *err)
+static tide_status put_shown(tide_buffer *out, const tide_desk_row *row, int64_t column)
+{
+    tide_json json;
+    if (!row->is_here)
+        return TIDE_OK;
+    tide_json_init(&json, out);
+    if (column >= 0) {
+        tide_value_json(&json, &row->before[column]);
+        return tide_json_finish(&json);
+    }
+    tide_json_object_begin(&json);
+    for (int i = 0; i < row->table->column_count; i++)
+        tide_value_json_member(&json, tide_view_of(row->table->columns[i].name), &row->before[i]);
+    tide_json_object_end(&json);
+    return tide_json_finish(&json);
+}
+
+/* What the table shows: the row, or the one that keeps it out. */
+static tide_status find_shown(tide_buffer *out, tide_desk *desk, const tide_table *table,
+                              tide_view key, int64_t column, tide_error *err)
+{
+    tide_desk_row *row = NULL;
+    if (table->is_absent || tide_desk_table(desk, table->name) != table ||
+        column >= table->column_count)
+        return TIDE_OK;
+    TIDE_TRY(tide_desk_row_get(&row, desk, table, key, err));
+    if (row->aside != TIDE_ASIDE_NONE && row->rival.len > 0)
+        TIDE_TRY(tide_desk_row_get(&row, desk, table, row->rival, err));
+    return put_shown(out, row, column) < TIDE_OK ? tide_no_memory(err) : TIDE_OK;
+}
+
+static tide_status give_conflict(conflicts_call *call, tide_desk *desk, tide_foreign_query *query,
+                                 tide_error *err)
 {
     TIDE_CLEANUP(tide_buffer_done) tide_buffer record = tide_buffer_of(TEXT_BYTES_MAX);
     TIDE_CLEANUP(tide_buffer_done) tide_buffer row = tide_buffer_of(TEXT_BYTES_MAX);
@@ -109,6 +140,10 @@ static tide_status give_conflict(conflicts_call *call, const tide_desk *desk,
     if (tide_key_text_encoded(&record, conflict.key) < TIDE_OK ||
         (aside != 0 && put_row(&row, table, value) < TIDE_OK))
         return fail_damaged(name, err);
+    TIDE_CLEANUP(tide_buffer_done) tide_buffer shown = tide_buffer_of(TEXT_BYTES_MAX);
+    TIDE_TRY(find_shown(&shown, desk, table, conflict.key, column, err));
+    conflict.ours = tide_buffer_view(&shown);
+    tide_conflict_id(conflict.id, name, conflict.key, conflict.column, &conflict.stamp);
     conflict.record_id = tide_buffer_view(&record);
     conflict.data = tide_buffer_view(&row);
     return call->fn(call->arg, &conflict, err);

@@ -193,7 +193,8 @@ static tide_status put_data(tide_buffer *out, const tide_desk *desk, const tide_
     tide_json_object_begin(&json);
     for (int i = 0; i < event->key_count; i++)
         tide_value_json_member(&json, name_of(&names, key_column(&names, i)), &event->key[i]);
-    for (int i = 0; event->kind != TIDE_ROW_DELETE && !event->is_orphan && i < event->column_count;
+    for (int i = 0; event->kind != TIDE_ROW_DELETE && !event->is_orphan && !event->is_dismissal &&
+                    i < event->column_count;
          i++)
         tide_value_json_member(&json, name_of(&names, event->columns[i].column),
                                &event->columns[i].value);
@@ -516,4 +517,27 @@ tide_status tide_node_read(tide_node *node, const tide_node_id *origin, int64_t 
     *through = call.through;
     *more = call.more;
     return TIDE_OK;
+}
+
+tide_status tide_log_add_own(tide_desk *desk, tide_log_origin *origin, const tide_table *table,
+                             tide_event *event, tide_error *err)
+{
+    tide_log_table *log = NULL;
+    event->origin = desk->node;
+    event->epoch = desk->epoch;
+    event->schema = table->schema;
+    (void)snprintf(event->table, sizeof event->table, "%s", table->name);
+    TIDE_TRY(tide_foreign_exec(desk->tx, TIDE_TEMPLATE_REPLICA_SEQ_ADD->text, NULL, err,
+                               tide_bind_i64("table_id", table->id)));
+    TIDE_TRY(tide_foreign_number(&event->seq, desk->tx, TIDE_TEMPLATE_REPLICA_SEQ_LAST->text, err,
+                                 TIDE_NO_BIND));
+    event->cut_seq = event->seq;
+    TIDE_TRY(tide_log_origin_table(&log, origin, desk->tx, table->name, err));
+    assert(log);
+    event->prev_seq = log->last_seq;
+    TIDE_TRY(tide_hybrid_next(&desk->clock, desk->now_us, &event->stamp, err));
+    TIDE_CLEANUP(tide_buffer_done) tide_buffer bytes = tide_buffer_of(TIDE_EVENT_BYTES_MAX);
+    TIDE_TRY(tide_event_encode(&bytes, event, err));
+    TIDE_TRY(tide_log_settle(origin, desk->tx, event, err));
+    return tide_log_put(desk, event, tide_buffer_view(&bytes), true, err);
 }

@@ -44,6 +44,12 @@ TIDE_MUST_CHECK tide_status tide_log_settle(tide_log_origin *origin, tide_foreig
 TIDE_MUST_CHECK tide_status tide_log_origin_store(tide_log_origin *origin, tide_foreign_tx *tx,
                                                   tide_error *err);
 
+/* Number and stamp an event of this node that no program wrote, and keep it. event: everything but
+ * its origin, position and stamp. Behind a fold, in the same transaction. */
+TIDE_MUST_CHECK tide_status tide_log_add_own(tide_desk *desk, tide_log_origin *origin,
+                                             const tide_table *table, tide_event *event,
+                                             tide_error *err);
+
 /* Keep an event; one that is there already stays as it is. */
 TIDE_MUST_CHECK tide_status tide_log_put(tide_desk *desk, const tide_event *event, tide_view bytes,
                                          bool is_processed, tide_error *err);

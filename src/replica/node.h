@@ -192,8 +192,11 @@ TIDE_MUST_CHECK tide_status tide_node_collect(tide_node *node, const tide_collec
 
 /* ---- list.c: what people look at ---- */
 
+enum { TIDE_CONFLICT_ID_SIZE = 17 };
+
 /* A write that was lost unseen, or a row that a constraint keeps out of its table (conflict.h, desk.h). Views until fn returns. */
 typedef struct tide_conflict {
+    char id[TIDE_CONFLICT_ID_SIZE]; /* the same on every node */
     const char *table;
     tide_view key;        /* value.h encodings */
     tide_view record_id;  /* the same as a text, as in <table>_Events */
@@ -202,12 +205,32 @@ typedef struct tide_conflict {
     tide_stamp stamp;     /* of the lost write; time 0 of a row */
     tide_sql_value value; /* of a write */
     tide_view data;       /* of a row that is kept out: its columns, as JSON. Empty otherwise */
+    tide_view
+        ours; /* what the table shows instead, as JSON: the value, or the row. Empty: nothing */
     int64_t found_at_us;
 } tide_conflict;
 /* TIDE_NONE: enough, no further ones. */
 typedef tide_status tide_conflict_fn(void *arg, const tide_conflict *conflict, tide_error *err);
 TIDE_MUST_CHECK tide_status tide_node_conflicts(tide_node *node, tide_conflict_fn *fn, void *arg,
                                                 tide_error *err);
+
+/* ---- conflict_settle.c ---- */
+
+typedef enum tide_conflict_choice {
+    TIDE_CONFLICT_OURS,   /* what the table shows stays */
+    TIDE_CONFLICT_THEIRS, /* what was lost is written again */
+    TIDE_CONFLICT_VALUE,  /* another value is written */
+} tide_conflict_choice;
+
+/* Settle a conflict: the entry leaves every node. A lost write of a column, or a delete that was outlived. value: of TIDE_CONFLICT_VALUE.
+ * TIDE_E_NOT_FOUND: no such entry. TIDE_E_CONFLICT: the row is not in its table. TIDE_E_UNSUPPORTED: a row that a constraint keeps out; err
+ * says what to do. TIDE_E_INVALID, TIDE_E_EXISTS: the table refuses the value. */
+TIDE_MUST_CHECK tide_status tide_node_settle_conflict(tide_node *node, const char *id,
+                                                      tide_conflict_choice choice,
+                                                      const tide_sql_value *value, tide_error *err);
+/* What the tables show stays, for all lost writes and outlived deletes that were found before. */
+TIDE_MUST_CHECK tide_status tide_node_dismiss_conflicts(tide_node *node, int64_t before_us,
+                                                        int64_t *count, tide_error *err);
 
 typedef struct tide_quarantined {
     tide_node_id origin;

@@ -6,6 +6,7 @@
 
 #include "base/cleanup.h"
 #include "replica/again.h"
+#include "replica/conflict.h"
 #include "replica/log.h"
 #include "replica/references.h"
 #include "replica/schemas.h"
@@ -102,7 +103,7 @@ tide_status tide_quarantine_translate(tide_hold *why, tide_event *out, tide_desk
     if (event->kind == TIDE_ROW_CREATE &&
         out->column_count + table->key_count < table->column_count)
         TIDE_TRY(add_defaults(out, desk, table, err));
-    if (is_lost && event->kind == TIDE_ROW_UPDATE)
+    if (is_lost && event->kind == TIDE_ROW_UPDATE && !event->is_dismissal)
         out->columns[out->column_count++] = (tide_event_column){
             .column = TIDE_ROW_CLOCK_LOST, .value = {.kind = TIDE_SQL_VALUE_NULL}};
     if (out->column_count > 1)
@@ -142,6 +143,8 @@ tide_status tide_quarantine_merge(tide_hold *why, tide_desk *desk, const tide_ev
     TIDE_TRY(tide_desk_key(&key, desk, event->key, event->key_count, err));
     TIDE_TRY(tide_desk_row_get(&row, desk, table, key, err));
     *why = TIDE_HOLD_NOT;
+    if (event->is_dismissal)
+        return tide_conflict_dismiss(desk, row, &ours, err);
     TIDE_TRY(tide_desk_merge(desk, row, &ours, err));
     return tide_again_judge(desk, row, event, err);
 }

@@ -387,31 +387,15 @@ static tide_status next_unreported(tide_desk *desk, int64_t *table_id, tide_buff
     return TIDE_OK;
 }
 
-static tide_status take_number(int64_t *out, tide_desk *desk, const tide_table *table,
-                               tide_error *err)
-{
-    TIDE_TRY(tide_foreign_exec(desk->tx, TIDE_TEMPLATE_REPLICA_SEQ_ADD->text, NULL, err,
-                               tide_bind_i64("table_id", table->id)));
-    return tide_foreign_number(out, desk->tx, TIDE_TEMPLATE_REPLICA_SEQ_LAST->text, err,
-                               TIDE_NO_BIND);
-}
-
 static tide_status report(tide_desk *desk, tide_log_origin *origin, const tide_table *table,
                           tide_view names, tide_view key, tide_error *err)
 {
     int columns[TIDE_EVENT_KEY_MAX];
-    tide_log_table *log = NULL;
     const int count = find_columns(columns, table, names);
     if (count < 1)
         return TIDE_OK;
     TIDE_CLEANUP(tide_event_done)
-    tide_event event = {.origin = desk->node,
-                        .epoch = desk->epoch,
-                        .schema = table->schema,
-                        .kind = TIDE_ROW_UPDATE,
-                        .is_orphan = true,
-                        .key_count = table->key_count};
-    (void)snprintf(event.table, sizeof event.table, "%s", table->name);
+    tide_event event = {.kind = TIDE_ROW_UPDATE, .is_orphan = true, .key_count = table->key_count};
     TIDE_TRY(tide_desk_key_values(event.key, table->key_count, key, err));
     event.columns = calloc((size_t)count, sizeof *event.columns);
     if (!event.columns)
@@ -419,16 +403,7 @@ static tide_status report(tide_desk *desk, tide_log_origin *origin, const tide_t
     for (int i = 0; i < count; i++)
         event.columns[event.column_count++] =
             (tide_event_column){.column = columns[i], .value = {.kind = TIDE_SQL_VALUE_NULL}};
-    TIDE_TRY(take_number(&event.seq, desk, table, err));
-    event.cut_seq = event.seq;
-    TIDE_TRY(tide_log_origin_table(&log, origin, desk->tx, table->name, err));
-    assert(log);
-    event.prev_seq = log->last_seq;
-    TIDE_TRY(tide_hybrid_next(&desk->clock, desk->now_us, &event.stamp, err));
-    TIDE_CLEANUP(tide_buffer_done) tide_buffer bytes = tide_buffer_of(TIDE_EVENT_BYTES_MAX);
-    TIDE_TRY(tide_event_encode(&bytes, &event, err));
-    TIDE_TRY(tide_log_settle(origin, desk->tx, &event, err));
-    return tide_log_put(desk, &event, tide_buffer_view(&bytes), true, err);
+    return tide_log_add_own(desk, origin, table, &event, err);
 }
 
 tide_status tide_references_report(tide_desk *desk, tide_log_origin *origin, tide_error *err)

@@ -269,6 +269,9 @@ enum {
       "where they are kept, instead of DB-snapshots")                                              \
     X(PULL, "pull", 0, NULL, NULL, NULL, FLAG, 0, 0, "only take what the peers have")              \
     X(PUSH, "push", 0, NULL, NULL, NULL, FLAG, 0, 0, "only give the peers what they lack")         \
+    X(OURS, "ours", 0, NULL, NULL, NULL, FLAG, 0, 0, "keep what the table shows")                  \
+    X(THEIRS, "theirs", 0, NULL, NULL, NULL, FLAG, 0, 0, "write what was lost again")              \
+    X(VALUE, "value", 0, "JSON", NULL, NULL, TEXT, 0, 0, "write this value instead")               \
     X(RESCAN, "rescan", 0, NULL, NULL, NULL, FLAG, 0, 0,                                           \
       "compare all rows with what is known of them: what no trigger saw becomes events")           \
     X(REPAIR, "repair", 0, NULL, NULL, NULL, FLAG, 0, 0, "put right what differs, at both")        \

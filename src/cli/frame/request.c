@@ -148,11 +148,12 @@ static tide_status find_verb(tide_cli *cli, tide_cli_request *asked, tide_error 
     if (cli->arg_count == 0)
         return TIDE_OK;
     const char *name = cli->args[0];
-    asked->verb = tide_cli_find_verb(asked->command, name);
-    int word_count = 1;
-    if (!asked->verb && cli->arg_count > 1) {
+    int word_count = 2;
+    if (cli->arg_count > 1)
         asked->verb = tide_cli_find_verb_of_two(asked->command, name, cli->args[1]);
-        word_count = 2;
+    if (!asked->verb) {
+        asked->verb = tide_cli_find_verb(asked->command, name);
+        word_count = 1;
     }
     if (asked->verb) {
         cli->args += word_count;

@@ -209,6 +209,25 @@ static const tide_cli_verb verbs[] = {
      .summary =
          "list writes that were lost to concurrent ones, and rows that a constraint keeps out",
      .run = tide_cli_replica_conflicts},
+    {.name = "conflicts show",
+     .arguments = "DB ID",
+     .summary = "print one of them: what the table shows, and what was lost",
+     .run = tide_cli_replica_conflicts_show},
+    {.name = "conflicts take",
+     .arguments = "DB ID",
+     .takes = TIDE_CLI_LIST(OURS, THEIRS, VALUE),
+     .summary = "decide a conflict: the entry leaves every node with the next sync",
+     .details = "--ours keeps what the table shows, --theirs writes what was lost again, --value "
+                "writes another value.\n"
+                "Of a delete that a later write outlived, --theirs deletes the row.",
+     .run = tide_cli_replica_conflicts_take},
+    {.name = "conflicts dismiss",
+     .arguments = "DB [ID]",
+     .takes = TIDE_CLI_LIST(OLDER_THAN),
+     .overrides = TIDE_CLI_OVERRIDES(
+         {.id = TIDE_CLI_OLDER_THAN, .help = "all that were found longer ago than this"}),
+     .summary = "keep what the table shows, and list a conflict no more, on any node",
+     .run = tide_cli_replica_conflicts_dismiss},
     {.name = "gc",
      .arguments = "DB",
      .summary = "remove events that are old enough and that every peer has",

@@ -10,6 +10,9 @@
 tide_cli_run tide_cli_replica_status;
 tide_cli_run tide_cli_replica_digest;
 tide_cli_run tide_cli_replica_conflicts;
+tide_cli_run tide_cli_replica_conflicts_show;
+tide_cli_run tide_cli_replica_conflicts_take;
+tide_cli_run tide_cli_replica_conflicts_dismiss;
 /* cmd_replica_verify.c */
 tide_cli_run tide_cli_replica_verify;
 /* cmd_replica_migrate.c */

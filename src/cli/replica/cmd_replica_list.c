@@ -1,11 +1,8 @@
-/* cmd_replica_look.c - tidemark replica status|digest|conflicts. */
+/* cmd_replica_list.c - tidemark replica status|digest. */
 
 #include "base/cleanup.h"
 #include "base/digest.h"
 #include "cli/replica/cmd_replica.h"
-#include "replica/value_text.h"
-
-enum { VALUE_TEXT_MAX = 1 << 30 };
 
 /* ---- status ---- */
 
@@ -199,87 +196,4 @@ tide_status tide_cli_replica_digest(tide_cli *cli, tide_error *err)
     TIDE_TRY(tide_cli_replica_open(cli, false, &node, err));
     TIDE_TRY(tide_peer_look(node, NULL, err));
     return tide_node_digests(node, print_digest, cli, err);
-}
-
-/* ---- conflicts ---- */
-
-static const char *class_name(tide_sql_value_kind class)
-{
-    static const char *const names[] = {"null", "integer", "real", "text", "blob"};
-    return names[class];
-}
-
-static tide_status put_value(tide_buffer *out, const tide_sql_value *value, tide_error *err)
-{
-    tide_json json;
-    tide_json_init(&json, out);
-    tide_value_json(&json, value);
-    return tide_json_finish(&json) < TIDE_OK ? tide_no_memory(err) : TIDE_OK;
-}
-
-static void print_view(const tide_cli *cli, const char *before, tide_view text)
-{
-    if (text.len > 0)
-        tide_cli_print(cli->out.file, "%s%.*s", before, (int)text.len, text.ptr);
-}
-
-/* One line, as people read it: "todos a: write title "bread" (of NODE)". */
-static void print_line(const tide_cli *cli, const tide_conflict *conflict, tide_view value)
-{
-    char node[TIDE_CLI_NODE_SIZE];
-    tide_cli_replica_node(node, &conflict->stamp.node);
-    print_view(cli, "", tide_view_of(conflict->table));
-    print_view(cli, " ", conflict->record_id);
-    tide_cli_print(cli->out.file, ": %s", conflict->reason);
-    print_view(cli, " ", tide_view_of(conflict->column));
-    print_view(cli, " ", value);
-    if (conflict->stamp.time)
-        tide_cli_print(cli->out.file, " (of %s)", node);
-    print_view(cli, " ", conflict->data);
-    tide_cli_print(cli->out.file, "\n");
-}
-
-/* The values of a row that is kept out are its data: nothing that was written is to be found nowhere. */
-static tide_status print_json(tide_cli_output *out, const tide_conflict *conflict, tide_view value,
-                              tide_error *err)
-{
-    char node[TIDE_CLI_NODE_SIZE];
-    const bool is_write = value.len > 0;
-    tide_cli_replica_node(node, &conflict->stamp.node);
-    tide_cli_json_begin(out);
-    tide_cli_json_text(out, "table", conflict->table);
-    tide_cli_json_view(out, "record_id", conflict->record_id);
-    tide_cli_json_text(out, "reason", conflict->reason);
-    tide_cli_json_text(out, "column", is_write ? conflict->column : NULL);
-    tide_cli_json_text(out, "node", conflict->stamp.time ? node : NULL);
-    if (conflict->stamp.time)
-        tide_cli_json_time(out, "written_at", tide_stamp_us(&conflict->stamp));
-    if (is_write) {
-        tide_cli_json_raw(out, "value", value);
-        tide_cli_json_text(out, "value_type", class_name(conflict->value.kind));
-    }
-    if (conflict->data.len > 0)
-        tide_cli_json_raw(out, "data", conflict->data);
-    if (conflict->found_at_us > 0)
-        tide_cli_json_time(out, "found_at", conflict->found_at_us);
-    return tide_cli_json_end(out, err);
-}
-
-static tide_status print_conflict(void *arg, const tide_conflict *conflict, tide_error *err)
-{
-    tide_cli *cli = arg;
-    TIDE_CLEANUP(tide_buffer_done) tide_buffer value = tide_buffer_of(VALUE_TEXT_MAX);
-    if (conflict->column[0] != '\0')
-        TIDE_TRY(put_value(&value, &conflict->value, err));
-    if (cli->out.is_json)
-        return print_json(&cli->out, conflict, tide_buffer_view(&value), err);
-    print_line(cli, conflict, tide_buffer_view(&value));
-    return TIDE_OK;
-}
-
-tide_status tide_cli_replica_conflicts(tide_cli *cli, tide_error *err)
-{
-    TIDE_CLEANUP(tide_node_closep) tide_node *node = NULL;
-    TIDE_TRY(tide_cli_replica_open(cli, false, &node, err));
-    return tide_node_conflicts(node, print_conflict, cli, err);
 }

@@ -141,6 +141,48 @@ static void a_lost_value_is_shown(void **state)
     assert_contains(found.out, "\"value\":\"by ");
 }
 
+/* A person decides: the entry leaves both nodes. */
+static void a_conflict_is_shown_and_taken(void **state)
+{
+    cli_fixture *t = *state;
+    char address[REPLICA_LINE_MAX];
+    char path[TEMPDIR_PATH_MAX];
+    char id[17] = "";
+    cli_path(t, "b.db", path);
+    cli_sql(t, "a.db", SCHEMA "INSERT INTO todos VALUES('1','one',1)");
+    replica_ok(t, "track", "a.db", "todos");
+    proc *a = replica_serve(t, "a.db", NULL, address);
+    replica_ok(t, "sync", "b.db", address);
+    cli_sql(t, "a.db", "UPDATE todos SET title = 'by a'");
+    cli_sql(t, "b.db", "UPDATE todos SET title = 'by b'");
+    replica_ok(t, "sync", "b.db", address);
+    const cli_result found = replica_call(t, "conflicts", "b.db", NULL, NULL);
+    const char *at = strstr(found.out, "\"id\":\"");
+    assert_non_null(at);
+    (void)snprintf(id, sizeof id, "%.16s", at + strlen("\"id\":\""));
+    assert_contains(found.out, "\"kind\":\"write\"");
+    assert_contains(found.out, "\"ours\":\"by ");
+    assert_contains(found.out, "\"theirs\":\"by ");
+    assert_contains(cli_run(t, "replica", "conflicts", "show", path, id, NULL).out,
+                    "the table shows \"by ");
+    assert_int_equal(
+        3, cli_run(t, "replica", "conflicts", "show", path, "0123456789abcdef", NULL).exit_code);
+    assert_int_equal(2, cli_run(t, "replica", "conflicts", "take", path, id, NULL).exit_code);
+    assert_int_equal(2, cli_run(t, "replica", "conflicts", "dismiss", path, NULL).exit_code);
+    assert_int_equal(
+        0, cli_run(t, "replica", "conflicts", "take", path, id, "--value", "\"by both\"", NULL)
+               .exit_code);
+    assert_int_equal(3, cli_run(t, "replica", "conflicts", "dismiss", path, id, NULL).exit_code);
+    replica_ok(t, "sync", "b.db", address);
+    replica_end(a, SIGTERM);
+    assert_string_equal("", replica_call(t, "conflicts", "a.db", NULL, NULL).out);
+    assert_string_equal("", replica_call(t, "conflicts", "b.db", NULL, NULL).out);
+    replica_assert_same_digest(t, "a.db", "b.db");
+    assert_contains(
+        cli_run(t, "replica", "conflicts", "dismiss", path, "--older-than", "0s", NULL).out,
+        "0 conflicts dismissed");
+}
+
 /* A daemon ships a change when it is made, in both directions. */
 static void a_daemon_stays_in_sync(void **state)
 {
@@ -223,6 +265,7 @@ TEST_FILE()
         REPLICA_CASE(three_nodes_converge_through_one_that_is_killed),
         REPLICA_CASE(one_direction_leaves_the_other_alone),
         REPLICA_CASE(a_lost_value_is_shown),
+        REPLICA_CASE(a_conflict_is_shown_and_taken),
         REPLICA_CASE(a_daemon_stays_in_sync),
         REPLICA_CASE(below_the_floor_a_sync_begins_with_a_snapshot),
         REPLICA_CASE(bad_requests_are_refused),
