@@ -77,12 +77,12 @@ FROM lake_partition_info v WHERE v.viewer_id = :catalog AND v.partition_id > :a 
 -- statement: check_partition_keys
 SELECT column_id, transform FROM ducklake_partition_column WHERE partition_id = :partition ORDER BY partition_key_index;
 
--- What commits did, for the matrix.
+-- What commits did, for the matrix. Of expired ones the rows that say more may be gone.
 
 -- statement: check_changes
 SELECT k.snapshot_id, coalesce(k.base_snapshot_id, k.parent_snapshot_id), k.parent_snapshot_id, x.changes_made
 FROM lake_commit k JOIN ducklake_snapshot_changes x ON x.snapshot_id = k.snapshot_id AND x.catalog_id = k.catalog_id
-WHERE k.catalog_id = :catalog AND k.snapshot_id > :after
+WHERE k.catalog_id = :catalog AND k.snapshot_id > :after AND k.expired_at IS NULL
 ORDER BY k.snapshot_id LIMIT :limit;
 
 -- statement: check_begun

@@ -51,8 +51,10 @@ WHERE snapshot_id = :snapshot
 RETURNING snapshot_id;
 
 -- statement: expire_changes
+-- What snapshots changed outlives them for a time: a stock client whose transaction is open checks against it when it tries again.
 DELETE FROM ducklake_snapshot_changes
-WHERE snapshot_id = :snapshot AND NOT EXISTS (SELECT 1 FROM ducklake_snapshot s WHERE s.snapshot_id = :snapshot);
+WHERE catalog_id = :catalog AND NOT EXISTS (SELECT 1 FROM ducklake_snapshot s WHERE s.snapshot_id = ducklake_snapshot_changes.snapshot_id)
+  AND EXISTS (SELECT 1 FROM lake_commit k WHERE k.snapshot_id = ducklake_snapshot_changes.snapshot_id AND k.expired_at IS NOT NULL AND k.committed_at < :due);
 
 -- statement: expire_commit
 -- The commit stays, so that its request's key answers for ever and the line has no hole.

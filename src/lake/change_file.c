@@ -278,6 +278,8 @@ tide_status tide_lake_compact_files(tide_lake_change *change, int64_t table_id,
     TIDE_TRY(lake_need_table_id(change, table_id, &table, err));
     for (int i = 0; i < old_count; i++)
         rows += olds[i].record_count - olds[i].delete_count;
+    for (int i = 0; i < old_count; i++)
+        table->has_rewrite = table->has_rewrite || olds[i].delete_file_id > 0;
     for (int i = 0; i < count; i++)
         rows -= files[i].record_count;
     if (rows != 0)

@@ -36,8 +36,9 @@ typedef struct lake_thing {
     bool has_inserts;
     bool has_deletes;
     bool has_compaction;
-    int64_t row_ids; /* that new files take */
-    int64_t records; /* deltas of its statistics */
+    bool has_rewrite; /* compaction of files with deleted rows */
+    int64_t row_ids;  /* that new files take */
+    int64_t records;  /* deltas of its statistics */
     int64_t bytes;
 } lake_thing;
 

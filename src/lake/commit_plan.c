@@ -166,7 +166,9 @@ static tide_status plan_data(planner *p, const lake_thing *thing)
     if (thing->has_deletes)
         TIDE_TRY(do_one(p, TIDE_LAKE_DELETE, "deleted_from_table", thing, false));
     if (thing->has_compaction)
-        TIDE_TRY(do_one(p, TIDE_LAKE_COMPACT, "compacted_table", thing, false));
+        /* Words that stock clients check a delete against; compacted_table is one that they read and never check. */
+        TIDE_TRY(do_one(p, TIDE_LAKE_COMPACT,
+                        thing->has_rewrite ? "rewrite_delete" : "merge_adjacent", thing, false));
     return TIDE_OK;
 }
 

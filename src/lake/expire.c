@@ -101,6 +101,15 @@ static tide_status forget_pins(tide_expiry *e, tide_tx *tx, int64_t now_us, tide
     return tide_expiry_send(e, &query, err);
 }
 
+static tide_status forget_changes(tide_expiry *e, tide_tx *tx, int64_t now_us, tide_error *err)
+{
+    TIDE_CLEANUP(tide_query_endp) tide_query *query = NULL;
+    TIDE_TRY(tide_query_start(
+        &query, tx, TIDE_LAKE_SQL_EXPIRE_CHANGES, err, tide_bind_i64("catalog", e->catalog_id),
+        tide_bind_time("due", e->is_dropped ? FAR_FUTURE_US : now_us - e->conflict_retention_us)));
+    return tide_expiry_send(e, &query, err);
+}
+
 static tide_status drop_snapshots(tide_expiry *e, tide_tx *tx, tide_error *err)
 {
     int64_t now_us = 0;
@@ -110,9 +119,9 @@ static tide_status drop_snapshots(tide_expiry *e, tide_tx *tx, tide_error *err)
     e->turn.more = e->count == e->batch;
     for (int64_t i = 0; i < e->count; i++) {
         TIDE_TRY(drop_snapshot(e, tx, e->ids[i], now_us, err));
-        TIDE_TRY(send_of_snapshot(e, tx, TIDE_LAKE_SQL_EXPIRE_CHANGES, e->ids[i], NULL, err));
         TIDE_TRY(send_of_snapshot(e, tx, TIDE_LAKE_SQL_EXPIRE_COMMIT, e->ids[i], &now_us, err));
     }
+    TIDE_TRY(forget_changes(e, tx, now_us, err));
     return forget_pins(e, tx, now_us, err);
 }
 
@@ -306,6 +315,10 @@ tide_status tide_lake_expire(tide_lake *lake, const char *catalog,
         .lake = lake,
         .older_than_us = options->older_than_us,
         .keep_last = options->keep_last,
+        .conflict_retention_us =
+            options->conflict_retention_us == 0  ? TIDE_LAKE_CONFLICT_RETENTION_US
+            : options->conflict_retention_us < 0 ? 0
+                                                 : options->conflict_retention_us,
         .is_dry_run = options->is_dry_run,
         .batch = options->batch > 0 ? options->batch : TIDE_LAKE_EXPIRE_BATCH,
     };

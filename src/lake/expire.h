@@ -20,7 +20,7 @@
  * Files are removed by the metabase alone that the data directory belongs to (owner.h): not by a copy, nor by another one.
  *
  * Files outside of the data directory (a stock client may name any) are never removed. Commits stay when their snapshots go (lake_commit.expired_at), so a request's
- * key answers for ever.
+ * key answers for ever. What they changed (ducklake_snapshot_changes) stays for a while: a stock client that began before reads it when it tries again.
  *
  * Survives: a crash at any point; doing it again goes on. Several at once are fine. Threads: as the store. */
 #ifndef TIDE_LAKE_EXPIRE_H
@@ -30,13 +30,16 @@
 
 enum { TIDE_LAKE_EXPIRE_BATCH = 1000, TIDE_LAKE_EXPIRE_BATCH_MAX = 10000 };
 
-#define TIDE_LAKE_GRACE_US INT64_C(3600000000)         /* of scheduled files: 1 h */
-#define TIDE_LAKE_ORPHAN_GRACE_US INT64_C(86400000000) /* 24 h */
+#define TIDE_LAKE_GRACE_US INT64_C(3600000000)                /* of scheduled files: 1 h */
+#define TIDE_LAKE_ORPHAN_GRACE_US INT64_C(86400000000)        /* 24 h */
+#define TIDE_LAKE_CONFLICT_RETENTION_US INT64_C(604800000000) /* 7 days */
 
 typedef struct tide_lake_expire_options {
     int64_t older_than_us; /* wall time; 0: not by time */
     int64_t
         keep_last; /* 0: not by count (the head always stays). With both: what is older, beyond the newest n */
+    /* What snapshots changed outlives them by so much, counted from their commit; 0: 7 days; below 0: not at all. */
+    int64_t conflict_retention_us;
     bool is_dry_run; /* count what would go */
     int64_t batch;   /* snapshots per turn, and rows per transaction; 0: 1,000 */
 } tide_lake_expire_options;

@@ -12,6 +12,7 @@ typedef struct tide_expiry {
     bool is_dry_run;
     int64_t older_than_us;
     int64_t keep_last;
+    int64_t conflict_retention_us;
     int64_t batch;
     int64_t *ids; /* batch of them */
     int64_t count;

@@ -140,7 +140,7 @@ static void check_head(tide_history *h)
 static void check_presence(tide_history *h, const line_row *row, int64_t snapshot)
 {
     if (row->is_expired) {
-        if (row->has_snapshot || row->has_changes)
+        if (row->has_snapshot) /* what it changed outlives it for a while */
             tide_history_tell(h, "linear", snapshot, "snapshot %" PRId64 " is expired, but there",
                               snapshot);
         return;

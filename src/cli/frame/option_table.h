@@ -142,6 +142,9 @@ enum {
     X(TRIGGER, "trigger", 0, "KIND", NULL, NULL, TEXT, 0, 0, "cause of the checkpoint")            \
     X(EXPECT, "expect", 0, "N", NULL, NULL, NUMBER, 1, INT64_MAX,                                  \
       "write only if this is the next number")                                                     \
+    X(CONFLICT_RETENTION, "conflict-retention", 0, "DURATION", NULL, NULL, DURATION, 0,            \
+      TIDE_CLI_DURATION_MAX,                                                                       \
+      "keep for stock clients what expired snapshots changed, for so long (default 7d)")           \
     X(KEEP, "keep", 0, "N", NULL, NULL, NUMBER, 0, TIDE_CLI_ROWS_MAX, "keep the newest N")         \
     X(KEEP_TAGGED, "keep-tagged", 0, NULL, NULL, NULL, FLAG, 0, 0, "what has a tag stays")         \
     X(NOTE, "note", 0, "TEXT", NULL, NULL, TEXT, 0, 0, "the note")                                 \

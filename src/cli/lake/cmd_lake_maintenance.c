@@ -58,6 +58,10 @@ tide_status tide_cli_lake_expire(tide_cli *cli, tide_error *err)
                                         .is_dry_run = tide_cli_is_given(cli, TIDE_CLI_DRY_RUN)};
     if (tide_cli_text(cli, TIDE_CLI_OLDER_THAN))
         options.older_than_us = env->wall_us(env) - tide_cli_number(cli, TIDE_CLI_OLDER_THAN);
+    if (tide_cli_is_given(cli, TIDE_CLI_CONFLICT_RETENTION)) {
+        const int64_t retention_us = tide_cli_number(cli, TIDE_CLI_CONFLICT_RETENTION);
+        options.conflict_retention_us = retention_us > 0 ? retention_us : -1;
+    }
     if (cli->arg_count > 0 && !options.older_than_us && !options.keep_last)
         return tide_fail(err, TIDE_E_INVALID,
                          "say which snapshots: --older-than DURATION, --keep N, or both");

@@ -177,6 +177,27 @@ static void a_turn_is_bounded_and_says_that_there_is_more(void **state)
     hand_lake_done(&l);
 }
 
+/* A stock client whose transaction is open across the expiry checks against it when it tries again. */
+static void what_snapshots_changed_outlives_them_for_a_while(void **state)
+{
+    lake_case l = hand_lake(state);
+    make_table(&l, "books");
+    expire(&l, "books", 1);
+    const bool is_postgres = l.t->engine == TIDE_ENGINE_POSTGRES;
+    if (is_postgres)
+        lake_sql(&l,
+                 "DO $$ BEGIN ASSERT (SELECT count(*) FROM ducklake_snapshot WHERE catalog_id = 1) "
+                 "= 1; ASSERT (SELECT count(*) FROM ducklake_snapshot_changes WHERE catalog_id = "
+                 "1) = 5; END $$");
+    virtual_env_advance(&l.t->clock, TIDE_LAKE_CONFLICT_RETENTION_US + SECOND_US);
+    lake_insert(&l, "books", "main", "t", 1);
+    expire(&l, "books", 1);
+    if (is_postgres)
+        lake_sql(&l, "DO $$ BEGIN ASSERT (SELECT count(*) FROM ducklake_snapshot_changes WHERE "
+                     "catalog_id = 1) = 1; END $$");
+    hand_lake_done(&l);
+}
+
 static void a_pin_keeps_its_snapshot_until_it_runs_out(void **state)
 {
     lake_case l = hand_lake(state);
@@ -536,6 +557,7 @@ TEST_FILE()
         HAND_CASE(all_but_the_newest_snapshots_go),
         HAND_CASE(snapshots_older_than_a_time_go),
         HAND_CASE(a_turn_is_bounded_and_says_that_there_is_more),
+        HAND_CASE(what_snapshots_changed_outlives_them_for_a_while),
         HAND_CASE(a_pin_keeps_its_snapshot_until_it_runs_out),
         HAND_CASE(a_forks_point_stays),
         HAND_CASE(a_rehearsal_counts_and_changes_nothing),
