@@ -1,8 +1,8 @@
 -- Tasks and work items: see work.h. Tables, guards and the opening and closing of attempts are in recovery_schema.sql.
 --
--- Every change raises revision and sets updated_at: that is how the guards know the library. On PostgreSQL the statements that
--- claim change entries themselves, set by set, and those that complete have none to change (a row trigger costs 24 us per
--- item); everything else is left to the triggers. docs/internals/work-layout.md has the invariants.
+-- Every change raises revision and sets updated_at: that is how the guards know the library. On PostgreSQL the statements
+-- that claim and complete open and close attempts themselves, set by set (2 us per item; a row trigger costs 24); everything
+-- else is left to the triggers.
 --
 -- Lists travel as one JSON parameter: one statement per batch, whatever its length.
 --
@@ -59,40 +59,16 @@ WHERE rowid IN (SELECT rowid FROM work_items INDEXED BY idx_work_items_task
 RETURNING work_item_id;
 
 -- statement: task_end_items  engine: postgres
--- It waits for rows that are locked: an item that is released meanwhile must not be left behind. Entries lead to the items; only
--- pending ones that are not ready (delayed, or waiting for others) are found by reading those of the task.
-WITH leased AS MATERIALIZED (
-    SELECT w.item_no FROM work_items w
-    WHERE CAST(:status AS text) = 'in_progress'
-      AND w.item_no = ANY(ARRAY(SELECT i FROM work_lease_ends CROSS JOIN unnest(items) AS i
-                                WHERE CAST(:status AS text) = 'in_progress'))
-      AND w.task_id = CAST(:task_id AS text) AND w.status = 'in_progress'
-    LIMIT :limit FOR NO KEY UPDATE),
-expired AS MATERIALIZED (
-    SELECT w.item_no FROM work_items w
-    WHERE w.item_no = ANY(ARRAY(SELECT item_no FROM work_due
-                                WHERE kind = 'expired' AND CAST(:status AS text) = 'expired'))
-      AND w.task_id = CAST(:task_id AS text) AND w.status = 'expired'
-    LIMIT :limit FOR NO KEY UPDATE),
-ready AS MATERIALIZED (
-    SELECT w.item_no FROM (SELECT r.item_no FROM work_ready r
-                           WHERE r.task_id = CAST(:task_id AS text) AND CAST(:status AS text) = 'pending'
-                           ORDER BY r.claim_key LIMIT (SELECT 9223372036854775807)) r
-    CROSS JOIN LATERAL (SELECT w.item_no FROM work_items w WHERE w.item_no = r.item_no AND w.status = 'pending'
-                        LIMIT 1 FOR NO KEY UPDATE) w
-    LIMIT (SELECT CAST(:limit AS bigint))),
-other AS MATERIALIZED (
-    SELECT item_no FROM work_items
-    WHERE CAST(:status AS text) = 'pending' AND NOT EXISTS (SELECT 1 FROM ready)
-      AND task_id = CAST(:task_id AS text) AND status = 'pending'
+-- It waits for rows that are locked: an item that is released meanwhile must not be left behind.
+WITH step AS MATERIALIZED (
+    SELECT work_item_id FROM work_items WHERE task_id = CAST(:task_id AS text) AND status = CAST(:status AS text)
     LIMIT :limit FOR NO KEY UPDATE)
 UPDATE work_items w
 SET status = 'failed', failure_kind = 'cancelled', error_message = :message,
     attempt_outcome = CASE w.status WHEN 'in_progress' THEN 'cancelled' ELSE w.attempt_outcome END,
     completed_at = :now, updated_at = :now, revision = w.revision + 1, lease_holder = NULL, lease_expires_at = NULL,
     run_after = NULL, lease_token = greatest(w.lease_token + 1, :floor)
-WHERE w.item_no = ANY(ARRAY(SELECT item_no FROM leased UNION ALL SELECT item_no FROM expired
-                            UNION ALL SELECT item_no FROM ready UNION ALL SELECT item_no FROM other))
+FROM step WHERE w.work_item_id = step.work_item_id
 RETURNING w.work_item_id;
 
 -- statement: task_delete_items  engine: sqlite
@@ -177,10 +153,10 @@ WHERE w.work_type = k.value ->> 0 AND w.unique_key = k.value ->> 1 AND w.unique_
   AND w.status IN ('pending', 'in_progress', 'expired');
 
 -- statement: work_live_keys  engine: postgres
-SELECT u.work_type, u.unique_key, w.work_item_id
-FROM jsonb_array_elements(CAST(:keys AS jsonb)) AS k
-JOIN work_unique_keys u ON u.work_type = k ->> 0 AND u.unique_key = k ->> 1
-JOIN work_items w ON w.item_no = u.item_no AND w.status IN ('pending', 'in_progress', 'expired');
+SELECT w.work_type, w.unique_key, w.work_item_id
+FROM jsonb_array_elements(CAST(:keys AS jsonb)) AS k JOIN work_items w
+  ON w.work_type = k ->> 0 AND w.unique_key = k ->> 1 AND w.unique_key IS NOT NULL
+ AND w.status IN ('pending', 'in_progress', 'expired');
 
 -- statement: work_tasks  engine: sqlite
 SELECT task_id, status FROM tasks WHERE task_id IN (SELECT value FROM json_each(:ids));
@@ -268,23 +244,17 @@ SELECT (SELECT min(run_after) FROM work_items INDEXED BY idx_work_items_due WHER
                                AND (SELECT t.status FROM tasks t WHERE t.task_id = w.task_id) IN ('pending', 'running')));
 
 -- statement: work_look_types  engine: postgres
--- The row decides whether an entry counts. (LIMIT keeps the planner from turning the inner questions into joins over everything that
--- is ready.)
-SELECT (SELECT min(at) FROM work_due WHERE kind = 'delayed'),
+-- Order and limit keep the planner from turning the inner question into a join over everything that is ready.
+SELECT (SELECT min(run_after) FROM work_items WHERE status = 'pending' AND run_after IS NOT NULL),
        EXISTS (SELECT 1 FROM work_types y
                WHERE NOT y.is_paused
                  AND (CAST(:types AS jsonb) IS NULL
                       OR y.work_type IN (SELECT jsonb_array_elements_text(CAST(:types AS jsonb))))
-                 AND (SELECT true
-                      FROM (SELECT r.item_no FROM work_ready r
-                            WHERE r.work_type = y.work_type AND r.claim_key >= y.low_key
-                              AND (SELECT t.status FROM tasks t WHERE t.task_id = r.task_id) IN ('pending', 'running')
-                            ORDER BY r.claim_key LIMIT (SELECT 9223372036854775807)) r
-                      CROSS JOIN LATERAL (
-                          SELECT 1 FROM work_items w
-                          WHERE w.item_no = r.item_no AND w.status = 'pending' AND w.run_after IS NULL AND w.waits_for = 0
-                          LIMIT 1) w
-                      LIMIT 1));
+                 AND (SELECT true FROM work_items w
+                      WHERE w.work_type = y.work_type AND w.claim_key >= y.low_key
+                        AND w.status = 'pending' AND w.run_after IS NULL AND w.waits_for = 0
+                        AND (SELECT t.status FROM tasks t WHERE t.task_id = w.task_id) IN ('pending', 'running')
+                      ORDER BY w.claim_key LIMIT 1));
 
 -- statement: work_look_task  engine: sqlite
 SELECT (SELECT min(run_after) FROM work_items INDEXED BY idx_work_items_due WHERE status = 'pending' AND run_after IS NOT NULL),
@@ -295,19 +265,13 @@ SELECT (SELECT min(run_after) FROM work_items INDEXED BY idx_work_items_due WHER
        AND (SELECT t.status FROM tasks t WHERE t.task_id = :task_id) IN ('pending', 'running');
 
 -- statement: work_look_task  engine: postgres
-SELECT (SELECT min(at) FROM work_due WHERE kind = 'delayed'),
-       EXISTS (SELECT 1
-               FROM (SELECT r.item_no FROM work_ready r
-                     WHERE r.task_id = CAST(:task_id AS text)
-                       AND (CAST(:types AS jsonb) IS NULL
-                            OR r.work_type IN (SELECT jsonb_array_elements_text(CAST(:types AS jsonb))))
-                       AND (SELECT NOT y.is_paused FROM work_types y WHERE y.work_type = r.work_type)
-                     ORDER BY r.claim_key LIMIT (SELECT 9223372036854775807)) r
-               CROSS JOIN LATERAL (
-                   SELECT 1 FROM work_items w
-                   WHERE w.item_no = r.item_no AND w.status = 'pending' AND w.run_after IS NULL AND w.waits_for = 0
-                   LIMIT 1) w)
-       AND (SELECT t.status FROM tasks t WHERE t.task_id = CAST(:task_id AS text)) IN ('pending', 'running');
+SELECT (SELECT min(run_after) FROM work_items WHERE status = 'pending' AND run_after IS NOT NULL),
+       EXISTS (SELECT 1 FROM work_items w
+               WHERE w.task_id = :task_id AND w.status = 'pending' AND w.run_after IS NULL AND w.waits_for = 0
+                 AND (CAST(:types AS jsonb) IS NULL
+                      OR w.work_type IN (SELECT jsonb_array_elements_text(CAST(:types AS jsonb))))
+                 AND (SELECT NOT y.is_paused FROM work_types y WHERE y.work_type = w.work_type))
+       AND (SELECT t.status FROM tasks t WHERE t.task_id = :task_id) IN ('pending', 'running');
 
 -- statement: work_next_due  engine: sqlite
 -- When is the next delayed item due that this claim could take? Of the :limit that come first; behind them: when to look
@@ -326,20 +290,16 @@ SELECT coalesce(
 
 -- statement: work_next_due  engine: postgres
 SELECT coalesce(
-    (SELECT w.run_after
-     FROM (SELECT d.item_no FROM work_due d WHERE d.kind = 'delayed'
-           ORDER BY d.at LIMIT (SELECT CAST(:limit AS bigint))) d
-     CROSS JOIN LATERAL (
-         SELECT w.run_after FROM work_items w
-         WHERE w.item_no = d.item_no AND w.status = 'pending' AND w.run_after IS NOT NULL
-           AND w.waits_for = 0 AND (CAST(:task_id AS text) IS NULL OR w.task_id = CAST(:task_id AS text))
-           AND (CAST(:types AS jsonb) IS NULL
-                OR w.work_type IN (SELECT jsonb_array_elements_text(CAST(:types AS jsonb))))
-           AND (SELECT NOT y.is_paused FROM work_types y WHERE y.work_type = w.work_type)
-           AND (SELECT t.status FROM tasks t WHERE t.task_id = w.task_id) IN ('pending', 'running')
-         LIMIT 1) w
+    (SELECT d.run_after
+     FROM (SELECT run_after, work_type, task_id, waits_for FROM work_items
+           WHERE status = 'pending' AND run_after IS NOT NULL ORDER BY run_after LIMIT (SELECT CAST(:limit AS bigint))) d
+     WHERE d.waits_for = 0 AND (CAST(:task_id AS text) IS NULL OR d.task_id = CAST(:task_id AS text))
+       AND (CAST(:types AS jsonb) IS NULL OR d.work_type IN (SELECT jsonb_array_elements_text(CAST(:types AS jsonb))))
+       AND (SELECT NOT y.is_paused FROM work_types y WHERE y.work_type = d.work_type)
+       AND (SELECT t.status FROM tasks t WHERE t.task_id = d.task_id) IN ('pending', 'running')
      LIMIT 1),
-    (SELECT at FROM work_due WHERE kind = 'delayed' ORDER BY at LIMIT 1 OFFSET :limit));
+    (SELECT run_after FROM work_items
+     WHERE status = 'pending' AND run_after IS NOT NULL ORDER BY run_after LIMIT 1 OFFSET :limit));
 
 -- statement: work_promote  engine: sqlite
 -- Delayed items whose time has come may run.
@@ -350,22 +310,11 @@ WHERE rowid IN (SELECT rowid FROM work_items INDEXED BY idx_work_items_due
 RETURNING work_type;
 
 -- statement: work_promote  engine: postgres
--- Entries whose row is not delayed until then are deleted: they would keep every claim from its first try.
 WITH due AS MATERIALIZED (
-    SELECT d.ctid AS entry, d.item_no, d.at FROM work_due d WHERE d.kind = 'delayed' AND d.at <= :now
-    ORDER BY d.at LIMIT :limit),
-stale AS (
-    DELETE FROM work_due WHERE ctid = ANY(ARRAY(
-        SELECT d.entry FROM due d
-        WHERE NOT EXISTS (SELECT 1 FROM work_items w
-                          WHERE w.item_no = d.item_no AND w.status = 'pending' AND w.run_after = d.at)))),
-held AS MATERIALIZED (
-    SELECT w.item_no FROM due d CROSS JOIN LATERAL (
-        SELECT w.item_no FROM work_items w
-        WHERE w.item_no = d.item_no AND w.status = 'pending' AND w.run_after <= :now
-        LIMIT 1 FOR NO KEY UPDATE SKIP LOCKED) w)
+    SELECT work_item_id FROM work_items WHERE status = 'pending' AND run_after IS NOT NULL AND run_after <= :now
+    ORDER BY run_after LIMIT :limit FOR NO KEY UPDATE SKIP LOCKED)
 UPDATE work_items w SET run_after = NULL, revision = w.revision + 1, updated_at = :now
-WHERE w.item_no = ANY(ARRAY(SELECT item_no FROM held))
+FROM due WHERE w.work_item_id = due.work_item_id
 RETURNING w.work_type;
 
 -- statement: work_claim_turn  only: postgres
@@ -397,33 +346,24 @@ RETURNING work_item_id, task_id, work_type, input_data, lease_token, retry_count
           (SELECT t.status FROM tasks t WHERE t.task_id = work_items.task_id) = 'pending';
 
 -- statement: work_claim_type  engine: postgres
--- Walks the entries of a type in order and locks their rows until there are enough; the row decides, and SKIP LOCKED lets
--- claimers pass each other. Reading starts at the type's low_key, above entries that are gone. While something is due, nothing
--- is picked: it is to be promoted first (unless that was done: :is_promoted).
+-- SKIP LOCKED lets claimers pass each other. Reading starts at the type's low_key, above the entries of rows that are
+-- gone. While something is due, nothing is picked: it is to be promoted first (unless that was done: :is_promoted).
 -- The first claim of a task starts it; one that somebody has locked is being started or ended by him, and waiting for
 -- it with items in hand could end in a deadlock with whoever cancels it.
--- A limit that the planner does not know (a subquery) makes it read the index in order and stop: with a known one, or
--- with none, it may decide to read and sort all that is ready. LATERAL with a limit of its own keeps the locks behind the
--- order; ANY(ARRAY()) leaves no plan but the index by item_no.
+-- A limit that the planner does not know (a subquery) makes it read the index in order and stop: with a known one it
+-- may decide to read and sort all that is ready, when it believes that this is little.
 WITH clock AS MATERIALIZED (SELECT coalesce(CAST(:clock AS timestamptz), clock_timestamp()) AS at),
 picked AS MATERIALIZED (
-    SELECT r.entry, w.item_no
-    FROM (SELECT r.ctid AS entry, r.item_no, r.claim_key FROM work_ready r
-          WHERE r.work_type = CAST(:type AS text)
-            AND r.claim_key >= (SELECT y.low_key FROM work_types y
-                                WHERE y.work_type = CAST(:type AS text) AND NOT y.is_paused)
-            AND (SELECT t.status FROM tasks t WHERE t.task_id = r.task_id) IN ('pending', 'running')
-            AND (CAST(:is_promoted AS boolean)
-                 OR coalesce((SELECT min(d.at) FROM work_due d WHERE d.kind = 'delayed')
-                             > (SELECT at FROM clock), true))
-          ORDER BY r.claim_key LIMIT (SELECT 9223372036854775807)) r
-    CROSS JOIN LATERAL (
-        SELECT w.item_no FROM work_items w
-        WHERE w.item_no = r.item_no AND w.status = 'pending' AND w.run_after IS NULL AND w.waits_for = 0
-        LIMIT 1 FOR NO KEY UPDATE SKIP LOCKED) w
-    LIMIT (SELECT CAST(:limit AS bigint))),
-taken AS (
-    DELETE FROM work_ready WHERE ctid = ANY(ARRAY(SELECT entry FROM picked))),
+    SELECT w.work_item_id
+    FROM work_items w
+    WHERE w.work_type = CAST(:type AS text)
+      AND w.claim_key >= (SELECT y.low_key FROM work_types y WHERE y.work_type = CAST(:type AS text) AND NOT y.is_paused)
+      AND w.status = 'pending' AND w.run_after IS NULL AND w.waits_for = 0
+      AND (SELECT t.status FROM tasks t WHERE t.task_id = w.task_id) IN ('pending', 'running')
+      AND (CAST(:is_promoted AS boolean)
+           OR coalesce((SELECT min(d.run_after) FROM work_items d WHERE d.status = 'pending' AND d.run_after IS NOT NULL)
+                       > (SELECT at FROM clock), true))
+    ORDER BY w.claim_key LIMIT (SELECT CAST(:limit AS bigint)) FOR NO KEY UPDATE OF w SKIP LOCKED),
 claimed AS (
     UPDATE work_items w
     SET status = 'in_progress', lease_holder = :worker, lease_acquired_at = c.at, heartbeat_at = c.at,
@@ -431,13 +371,12 @@ claimed AS (
         lease_expires_at = c.at + least(CAST(:lease_us AS bigint), w.timeout_us) * interval '1 microsecond',
         started_at = coalesce(w.started_at, c.at), lease_token = greatest(w.lease_token + 1, :floor), lease_via = 'api',
         revision = w.revision + 1, updated_at = c.at
-    FROM clock c WHERE w.item_no = ANY(ARRAY(SELECT item_no FROM picked))
+    FROM picked p CROSS JOIN clock c WHERE w.work_item_id = p.work_item_id
     RETURNING w.work_item_id, w.task_id, w.work_type, w.input_data, w.lease_token, w.retry_count + 1 AS attempt,
-              w.max_retries, w.priority, w.lease_expires_at, w.deadline_at, w.lease_acquired_at, w.claim_key,
-              w.item_no),
-leased AS (
-    INSERT INTO work_lease_ends (check_at, items)
-    SELECT min(lease_expires_at), array_agg(item_no) FROM claimed HAVING count(*) > 0),
+              w.max_retries, w.priority, w.lease_expires_at, w.deadline_at, w.lease_acquired_at, w.claim_key),
+opened AS (
+    INSERT INTO work_attempts (work_item_id, lease_token, attempt, worker, via, started_at)
+    SELECT work_item_id, lease_token, attempt, :worker, 'api', lease_acquired_at FROM claimed),
 waiting AS MATERIALIZED (
     SELECT t.task_id FROM tasks t WHERE t.task_id IN (SELECT task_id FROM claimed) AND t.status = 'pending'
     FOR NO KEY UPDATE SKIP LOCKED),
@@ -457,25 +396,18 @@ places AS MATERIALIZED (
     FROM jsonb_to_recordset(CAST(:claims AS jsonb)) AS m(place bigint, worker text, lease_us bigint, wanted bigint)
          CROSS JOIN LATERAL generate_series(1, m.wanted) AS turn),
 picked AS MATERIALIZED (
-    SELECT r.entry, w.item_no, r.claim_key
-    FROM (SELECT r.ctid AS entry, r.item_no, r.claim_key FROM work_ready r
-          WHERE r.work_type = CAST(:type AS text)
-            AND r.claim_key >= (SELECT y.low_key FROM work_types y
-                                WHERE y.work_type = CAST(:type AS text) AND NOT y.is_paused)
-            AND (SELECT t.status FROM tasks t WHERE t.task_id = r.task_id) IN ('pending', 'running')
-            AND coalesce((SELECT min(d.at) FROM work_due d WHERE d.kind = 'delayed')
-                             > (SELECT at FROM clock), true)
-          ORDER BY r.claim_key LIMIT (SELECT 9223372036854775807)) r
-    CROSS JOIN LATERAL (
-        SELECT w.item_no FROM work_items w
-        WHERE w.item_no = r.item_no AND w.status = 'pending' AND w.run_after IS NULL AND w.waits_for = 0
-        LIMIT 1 FOR NO KEY UPDATE SKIP LOCKED) w
-    LIMIT (SELECT CAST(:limit AS bigint))),
-taken AS (
-    DELETE FROM work_ready WHERE ctid = ANY(ARRAY(SELECT entry FROM picked))),
+    SELECT w.work_item_id, w.claim_key
+    FROM work_items w
+    WHERE w.work_type = CAST(:type AS text)
+      AND w.claim_key >= (SELECT y.low_key FROM work_types y WHERE y.work_type = CAST(:type AS text) AND NOT y.is_paused)
+      AND w.status = 'pending' AND w.run_after IS NULL AND w.waits_for = 0
+      AND (SELECT t.status FROM tasks t WHERE t.task_id = w.task_id) IN ('pending', 'running')
+      AND coalesce((SELECT min(d.run_after) FROM work_items d WHERE d.status = 'pending' AND d.run_after IS NOT NULL)
+                   > (SELECT at FROM clock), true)
+    ORDER BY w.claim_key LIMIT (SELECT CAST(:limit AS bigint)) FOR NO KEY UPDATE OF w SKIP LOCKED),
 given AS MATERIALIZED (
-    SELECT p.item_no, l.place, l.worker, l.lease_us
-    FROM (SELECT item_no, row_number() OVER (ORDER BY claim_key) AS n FROM picked) p JOIN places l ON l.n = p.n),
+    SELECT p.work_item_id, l.place, l.worker, l.lease_us
+    FROM (SELECT work_item_id, row_number() OVER (ORDER BY claim_key) AS n FROM picked) p JOIN places l ON l.n = p.n),
 claimed AS (
     UPDATE work_items w
     SET status = 'in_progress', lease_holder = g.worker, lease_acquired_at = c.at, heartbeat_at = c.at,
@@ -483,14 +415,13 @@ claimed AS (
         lease_expires_at = c.at + least(g.lease_us, w.timeout_us) * interval '1 microsecond',
         started_at = coalesce(w.started_at, c.at), lease_token = greatest(w.lease_token + 1, :floor), lease_via = 'api',
         revision = w.revision + 1, updated_at = c.at
-    FROM given g CROSS JOIN clock c
-    WHERE w.item_no = g.item_no AND w.item_no = ANY(ARRAY(SELECT item_no FROM picked))
+    FROM given g CROSS JOIN clock c WHERE w.work_item_id = g.work_item_id
     RETURNING g.place, w.work_item_id, w.task_id, w.work_type, w.input_data, w.lease_token, w.retry_count + 1 AS attempt,
               w.max_retries, w.priority, w.lease_expires_at, w.deadline_at, w.lease_acquired_at, w.claim_key,
-              w.item_no),
-leased AS (
-    INSERT INTO work_lease_ends (check_at, items)
-    SELECT min(lease_expires_at), array_agg(item_no) FROM claimed HAVING count(*) > 0),
+              w.lease_holder),
+opened AS (
+    INSERT INTO work_attempts (work_item_id, lease_token, attempt, worker, via, started_at)
+    SELECT work_item_id, lease_token, attempt, lease_holder, 'api', lease_acquired_at FROM claimed),
 waiting AS MATERIALIZED (
     SELECT t.task_id FROM tasks t WHERE t.task_id IN (SELECT task_id FROM claimed) AND t.status = 'pending'
     FOR NO KEY UPDATE SKIP LOCKED),
@@ -529,31 +460,30 @@ RETURNING work_item_id, task_id, work_type, input_data, lease_token, retry_count
           (SELECT t.status FROM tasks t WHERE t.task_id = work_items.task_id) = 'pending';
 
 -- statement: work_claim_types  engine: postgres
--- The first entries of each type are read without locks, and their rows locked in their common order, no more than are
--- wanted: a claimer that locked the heads of every type would make others believe that there is nothing. :reach is more
--- than :limit, because some of the heads may be in other hands.
+-- The heads of each type are looked at without locks and locked in their common order, no more than are wanted: a
+-- claimer that locked the heads of every type would make others believe that there is nothing. :reach is more than
+-- :limit, because some of the heads may be in other hands. Those that are locked are looked at once more; coalesce keeps
+-- the planner from walking a whole index of ready items for that.
 WITH clock AS MATERIALIZED (SELECT coalesce(CAST(:clock AS timestamptz), clock_timestamp()) AS at),
 heads AS MATERIALIZED (
-    SELECT h.entry, h.item_no, h.claim_key
+    SELECT h.work_item_id, h.claim_key
     FROM work_types y CROSS JOIN LATERAL (
-        SELECT r.ctid AS entry, r.item_no, r.claim_key FROM work_ready r
-        WHERE r.work_type = y.work_type AND r.claim_key >= y.low_key
-          AND (SELECT t.status FROM tasks t WHERE t.task_id = r.task_id) IN ('pending', 'running')
-        ORDER BY r.claim_key LIMIT (SELECT CAST(:reach AS bigint))) h
+        SELECT w.work_item_id, w.claim_key FROM work_items w
+        WHERE w.work_type = y.work_type AND w.claim_key >= y.low_key
+          AND w.status = 'pending' AND w.run_after IS NULL AND w.waits_for = 0
+          AND (SELECT t.status FROM tasks t WHERE t.task_id = w.task_id) IN ('pending', 'running')
+        ORDER BY w.claim_key LIMIT (SELECT CAST(:reach AS bigint))) h
     WHERE NOT y.is_paused
       AND (CAST(:types AS jsonb) IS NULL OR y.work_type IN (SELECT jsonb_array_elements_text(CAST(:types AS jsonb))))
       AND (CAST(:is_promoted AS boolean)
-           OR coalesce((SELECT min(d.at) FROM work_due d WHERE d.kind = 'delayed') > (SELECT at FROM clock), true))
+           OR coalesce((SELECT min(d.run_after) FROM work_items d WHERE d.status = 'pending' AND d.run_after IS NOT NULL)
+                       > (SELECT at FROM clock), true))
     ORDER BY h.claim_key LIMIT :reach),
 picked AS MATERIALIZED (
-    SELECT r.entry, w.item_no FROM (SELECT * FROM heads ORDER BY claim_key LIMIT :reach) r
-    CROSS JOIN LATERAL (
-        SELECT w.item_no FROM work_items w
-        WHERE w.item_no = r.item_no AND w.status = 'pending' AND w.run_after IS NULL AND w.waits_for = 0
-        LIMIT 1 FOR NO KEY UPDATE SKIP LOCKED) w
-    LIMIT (SELECT CAST(:limit AS bigint))),
-taken AS (
-    DELETE FROM work_ready WHERE ctid = ANY(ARRAY(SELECT entry FROM picked))),
+    SELECT w.work_item_id
+    FROM heads h JOIN work_items w ON w.work_item_id = h.work_item_id
+    WHERE coalesce(w.status, '') = 'pending' AND coalesce(w.run_after, 'epoch') = 'epoch' AND coalesce(w.waits_for, 0) = 0
+    ORDER BY h.claim_key LIMIT :limit FOR NO KEY UPDATE OF w SKIP LOCKED),
 claimed AS (
     UPDATE work_items w
     SET status = 'in_progress', lease_holder = :worker, lease_acquired_at = c.at, heartbeat_at = c.at,
@@ -561,13 +491,12 @@ claimed AS (
         lease_expires_at = c.at + least(CAST(:lease_us AS bigint), w.timeout_us) * interval '1 microsecond',
         started_at = coalesce(w.started_at, c.at), lease_token = greatest(w.lease_token + 1, :floor), lease_via = 'api',
         revision = w.revision + 1, updated_at = c.at
-    FROM clock c WHERE w.item_no = ANY(ARRAY(SELECT item_no FROM picked))
+    FROM picked p CROSS JOIN clock c WHERE w.work_item_id = p.work_item_id
     RETURNING w.work_item_id, w.task_id, w.work_type, w.input_data, w.lease_token, w.retry_count + 1 AS attempt,
-              w.max_retries, w.priority, w.lease_expires_at, w.deadline_at, w.lease_acquired_at, w.claim_key,
-              w.item_no),
-leased AS (
-    INSERT INTO work_lease_ends (check_at, items)
-    SELECT min(lease_expires_at), array_agg(item_no) FROM claimed HAVING count(*) > 0),
+              w.max_retries, w.priority, w.lease_expires_at, w.deadline_at, w.lease_acquired_at, w.claim_key),
+opened AS (
+    INSERT INTO work_attempts (work_item_id, lease_token, attempt, worker, via, started_at)
+    SELECT work_item_id, lease_token, attempt, :worker, 'api', lease_acquired_at FROM claimed),
 waiting AS MATERIALIZED (
     SELECT t.task_id FROM tasks t WHERE t.task_id IN (SELECT task_id FROM claimed) AND t.status = 'pending'
     FOR NO KEY UPDATE SKIP LOCKED),
@@ -603,23 +532,16 @@ RETURNING work_item_id, task_id, work_type, input_data, lease_token, retry_count
 -- statement: work_claim_task  engine: postgres
 WITH clock AS MATERIALIZED (SELECT coalesce(CAST(:clock AS timestamptz), clock_timestamp()) AS at),
 picked AS MATERIALIZED (
-    SELECT r.entry, w.item_no
-    FROM (SELECT r.ctid AS entry, r.item_no FROM work_ready r
-          WHERE r.task_id = CAST(:task_id AS text)
-            AND (CAST(:types AS jsonb) IS NULL OR r.work_type IN (SELECT jsonb_array_elements_text(CAST(:types AS jsonb))))
-            AND (SELECT NOT y.is_paused FROM work_types y WHERE y.work_type = r.work_type)
-            AND (SELECT t.status FROM tasks t WHERE t.task_id = CAST(:task_id AS text)) IN ('pending', 'running')
-            AND (CAST(:is_promoted AS boolean)
-                 OR coalesce((SELECT min(d.at) FROM work_due d WHERE d.kind = 'delayed')
-                             > (SELECT at FROM clock), true))
-          ORDER BY r.claim_key LIMIT (SELECT 9223372036854775807)) r
-    CROSS JOIN LATERAL (
-        SELECT w.item_no FROM work_items w
-        WHERE w.item_no = r.item_no AND w.status = 'pending' AND w.run_after IS NULL AND w.waits_for = 0
-        LIMIT 1 FOR NO KEY UPDATE SKIP LOCKED) w
-    LIMIT (SELECT CAST(:limit AS bigint))),
-taken AS (
-    DELETE FROM work_ready WHERE ctid = ANY(ARRAY(SELECT entry FROM picked))),
+    SELECT w.work_item_id
+    FROM work_items w
+    WHERE w.task_id = CAST(:task_id AS text) AND w.status = 'pending' AND w.run_after IS NULL AND w.waits_for = 0
+      AND (CAST(:types AS jsonb) IS NULL OR w.work_type IN (SELECT jsonb_array_elements_text(CAST(:types AS jsonb))))
+      AND (SELECT NOT y.is_paused FROM work_types y WHERE y.work_type = w.work_type)
+      AND (SELECT t.status FROM tasks t WHERE t.task_id = CAST(:task_id AS text)) IN ('pending', 'running')
+      AND (CAST(:is_promoted AS boolean)
+           OR coalesce((SELECT min(d.run_after) FROM work_items d WHERE d.status = 'pending' AND d.run_after IS NOT NULL)
+                       > (SELECT at FROM clock), true))
+    ORDER BY w.claim_key LIMIT (SELECT CAST(:limit AS bigint)) FOR NO KEY UPDATE OF w SKIP LOCKED),
 claimed AS (
     UPDATE work_items w
     SET status = 'in_progress', lease_holder = :worker, lease_acquired_at = c.at, heartbeat_at = c.at,
@@ -627,13 +549,12 @@ claimed AS (
         lease_expires_at = c.at + least(CAST(:lease_us AS bigint), w.timeout_us) * interval '1 microsecond',
         started_at = coalesce(w.started_at, c.at), lease_token = greatest(w.lease_token + 1, :floor), lease_via = 'api',
         revision = w.revision + 1, updated_at = c.at
-    FROM clock c WHERE w.item_no = ANY(ARRAY(SELECT item_no FROM picked))
+    FROM picked p CROSS JOIN clock c WHERE w.work_item_id = p.work_item_id
     RETURNING w.work_item_id, w.task_id, w.work_type, w.input_data, w.lease_token, w.retry_count + 1 AS attempt,
-              w.max_retries, w.priority, w.lease_expires_at, w.deadline_at, w.lease_acquired_at, w.claim_key,
-              w.item_no),
-leased AS (
-    INSERT INTO work_lease_ends (check_at, items)
-    SELECT min(lease_expires_at), array_agg(item_no) FROM claimed HAVING count(*) > 0),
+              w.max_retries, w.priority, w.lease_expires_at, w.deadline_at, w.lease_acquired_at, w.claim_key),
+opened AS (
+    INSERT INTO work_attempts (work_item_id, lease_token, attempt, worker, via, started_at)
+    SELECT work_item_id, lease_token, attempt, :worker, 'api', lease_acquired_at FROM claimed),
 waiting AS MATERIALIZED (
     SELECT t.task_id FROM tasks t WHERE t.task_id IN (SELECT task_id FROM claimed) AND t.status = 'pending'
     FOR NO KEY UPDATE SKIP LOCKED),
@@ -658,38 +579,12 @@ ORDER BY work_type FOR UPDATE SKIP LOCKED;
 -- In a later statement than the lock, so that everything ready is seen. Without anything ready: items from now on.
 UPDATE work_types y SET low_key = b.low_key
 FROM (SELECT t.work_type, coalesce((
-          SELECT r.claim_key FROM work_ready r WHERE r.work_type = t.work_type AND r.claim_key >= t.low_key
-          ORDER BY r.claim_key LIMIT 1), CAST(:now_us AS bigint)) AS low_key
+          SELECT w.claim_key FROM work_items w
+          WHERE w.work_type = t.work_type AND w.claim_key >= t.low_key
+            AND w.status = 'pending' AND w.run_after IS NULL AND w.waits_for = 0
+          ORDER BY w.claim_key LIMIT 1), CAST(:now_us AS bigint)) AS low_key
       FROM work_types t WHERE t.work_type IN (SELECT jsonb_array_elements_text(CAST(:types AS jsonb)))) b
 WHERE y.work_type = b.work_type AND y.low_key < b.low_key;
-
--- statement: work_ready_tidy  only: postgres
--- Entries at the front of a type whose row is not ready (each claim would pass them): deleted. An item that becomes ready
--- again gets a new entry.
-DELETE FROM work_ready WHERE ctid = ANY(ARRAY(
-    SELECT r.entry
-    FROM work_types y CROSS JOIN LATERAL (
-        SELECT r.ctid AS entry, r.item_no FROM work_ready r
-        WHERE r.work_type = y.work_type AND r.claim_key >= y.low_key ORDER BY r.claim_key LIMIT :limit) r
-    WHERE (CAST(:type AS text) IS NULL OR y.work_type = CAST(:type AS text))
-      AND NOT EXISTS (SELECT 1 FROM work_items w
-                      WHERE w.item_no = r.item_no AND w.status = 'pending' AND w.run_after IS NULL AND w.waits_for = 0)));
-
--- statement: work_lease_ends_tidy  only: postgres
--- Entries whose time has come: moved to the next end of a lease among their items, or deleted. Those with a lease that is
--- over stay for work_overdue. Returns how many were looked at.
-WITH due AS MATERIALIZED (
-    SELECT e.ctid AS entry, e.items FROM work_lease_ends e WHERE e.check_at <= :lease_now
-    ORDER BY e.check_at LIMIT :limit FOR UPDATE SKIP LOCKED),
-ends AS MATERIALIZED (
-    SELECT d.entry, (SELECT min(w.lease_expires_at) FROM work_items w
-                     WHERE w.item_no = ANY(d.items) AND w.status = 'in_progress') AS next_at FROM due d),
-deleted AS (
-    DELETE FROM work_lease_ends WHERE ctid = ANY(ARRAY(SELECT entry FROM ends WHERE next_at IS NULL))),
-moved AS (
-    UPDATE work_lease_ends l SET check_at = e.next_at
-    FROM ends e WHERE l.ctid = e.entry AND l.ctid = ANY(ARRAY(SELECT entry FROM ends)) AND e.next_at > :lease_now)
-SELECT count(*) FILTER (WHERE coalesce(next_at > :lease_now, true)) FROM ends;
 
 -- ---- under a lease ----
 
@@ -771,16 +666,22 @@ RETURNING work_item_id, lease_token,
                                       AND k.status = 'pending' AND k.lock_via = 'api');
 
 -- statement: work_finish_many  engine: postgres
-UPDATE work_items w
-SET status = 'completed', output_data = x.output, attempt_outcome = 'completed', error_message = NULL,
-    completed_at = c.at, completed_by = w.lease_holder, lease_holder = NULL, lease_expires_at = NULL, deadline_at = NULL,
-    revision = w.revision + 1, updated_at = c.at
-FROM jsonb_to_recordset(CAST(:items AS jsonb)) AS x(id text, token bigint, output text)
-     CROSS JOIN (SELECT coalesce(CAST(:clock AS timestamptz), clock_timestamp()) AS at) c
-WHERE w.work_item_id = x.id AND w.lease_token = x.token AND w.status = 'in_progress' AND w.lease_expires_at > c.at
-RETURNING w.work_item_id, w.lease_token,
-          w.has_dependents OR EXISTS (SELECT 1 FROM idempotency_keys k WHERE k.work_item_id = w.work_item_id
-                                        AND k.status = 'pending' AND k.lock_via = 'api');
+WITH done AS (
+    UPDATE work_items w
+    SET status = 'completed', output_data = x.output, attempt_outcome = 'completed', error_message = NULL,
+        completed_at = c.at, lease_holder = NULL, lease_expires_at = NULL, deadline_at = NULL, revision = w.revision + 1,
+        updated_at = c.at
+    FROM jsonb_to_recordset(CAST(:items AS jsonb)) AS x(id text, token bigint, output text)
+         CROSS JOIN (SELECT coalesce(CAST(:clock AS timestamptz), clock_timestamp()) AS at) c
+    WHERE w.work_item_id = x.id AND w.lease_token = x.token AND coalesce(w.status, '') = 'in_progress'
+  AND w.lease_expires_at > c.at
+    RETURNING w.work_item_id, w.lease_token, w.completed_at,
+              w.has_dependents OR EXISTS (SELECT 1 FROM idempotency_keys k WHERE k.work_item_id = w.work_item_id
+                                            AND k.status = 'pending' AND k.lock_via = 'api') AS has_more),
+closed AS (
+    UPDATE work_attempts a SET ended_at = d.completed_at, outcome = 'completed'
+    FROM done d WHERE a.work_item_id = d.work_item_id AND a.lease_token = d.lease_token AND a.ended_at IS NULL)
+SELECT work_item_id, lease_token, has_more FROM done;
 
 -- statement: work_finish_one  engine: sqlite
 UPDATE work_items
@@ -793,15 +694,20 @@ RETURNING task_id,
                                       AND k.status = 'pending' AND k.lock_via = 'api');
 
 -- statement: work_finish_one  engine: postgres
-UPDATE work_items w
-SET status = 'completed', output_data = :output, attempt_outcome = 'completed', error_message = NULL,
-    completed_at = c.at, completed_by = w.lease_holder, lease_holder = NULL, lease_expires_at = NULL, deadline_at = NULL,
-    revision = w.revision + 1, updated_at = c.at
-FROM (SELECT coalesce(CAST(:clock AS timestamptz), clock_timestamp()) AS at) c
-WHERE w.work_item_id = :id AND w.lease_token = :token AND w.status = 'in_progress' AND w.lease_expires_at > c.at
-RETURNING w.task_id,
-          w.has_dependents OR EXISTS (SELECT 1 FROM idempotency_keys k WHERE k.work_item_id = w.work_item_id
-                                        AND k.status = 'pending' AND k.lock_via = 'api');
+WITH done AS (
+    UPDATE work_items w
+    SET status = 'completed', output_data = :output, attempt_outcome = 'completed', error_message = NULL,
+        completed_at = c.at, lease_holder = NULL, lease_expires_at = NULL, deadline_at = NULL, revision = w.revision + 1,
+        updated_at = c.at
+    FROM (SELECT coalesce(CAST(:clock AS timestamptz), clock_timestamp()) AS at) c
+    WHERE w.work_item_id = :id AND w.lease_token = :token AND w.status = 'in_progress' AND w.lease_expires_at > c.at
+    RETURNING w.work_item_id, w.lease_token, w.task_id, w.completed_at,
+              w.has_dependents OR EXISTS (SELECT 1 FROM idempotency_keys k WHERE k.work_item_id = w.work_item_id
+                                            AND k.status = 'pending' AND k.lock_via = 'api') AS has_more),
+closed AS (
+    UPDATE work_attempts a SET ended_at = d.completed_at, outcome = 'completed'
+    FROM done d WHERE a.work_item_id = d.work_item_id AND a.lease_token = d.lease_token AND a.ended_at IS NULL)
+SELECT task_id, has_more FROM done;
 
 -- statement: work_finished  engine: sqlite
 -- Which of these were completed before, by this very token and with this very output? (Ended rows keep their token.)
@@ -1042,15 +948,11 @@ SELECT w.status, w.work_type, w.claim_key, w.lease_holder, w.lease_expires_at, w
 FROM work_items w LEFT JOIN tasks t ON t.task_id = w.task_id LEFT JOIN work_types y ON y.work_type = w.work_type
 WHERE w.work_item_id = :id;
 
--- statement: work_ahead  engine: sqlite
+-- statement: work_ahead
 -- How many items of its type come first? Counted up to :limit.
 SELECT count(*) FROM (
     SELECT 1 AS one FROM work_items WHERE work_type = :type AND claim_key < :claim_key
       AND status = 'pending' AND run_after IS NULL AND waits_for = 0 LIMIT :limit) a;
-
--- statement: work_ahead  engine: postgres
-SELECT count(*) FROM (
-    SELECT 1 AS one FROM work_ready WHERE work_type = :type AND claim_key < :claim_key LIMIT :limit) a;
 
 -- statement: work_waits_on
 SELECT d.depends_on, w.status FROM work_dependencies d LEFT JOIN work_items w ON w.work_item_id = d.depends_on
@@ -1072,8 +974,7 @@ FROM work_items WHERE status = 'in_progress';
 -- statement: work_stats_leases  engine: postgres
 SELECT count(*), count(*) FILTER (WHERE heartbeat_at < :stale_before),
        avg(CAST(extract(epoch FROM CAST(:lease_now AS timestamptz) - heartbeat_at) AS double precision))
-FROM work_items
-WHERE item_no = ANY(ARRAY(SELECT DISTINCT i FROM work_lease_ends CROSS JOIN unnest(items) AS i)) AND status = 'in_progress';
+FROM work_items WHERE status = 'in_progress';
 
 -- statement: work_stats_tasks
 SELECT task_id, count(*) AS checkpoint_count, max(sequence_number), min(created_at), max(created_at)
@@ -1089,14 +990,10 @@ FROM work_items INDEXED BY idx_work_items_lease_expiry
 WHERE status = 'in_progress' AND lease_expires_at <= :lease_now ORDER BY lease_expires_at LIMIT :limit;
 
 -- statement: work_overdue  engine: postgres
--- SKIP LOCKED lets sweeps pass each other, and renewals under way. Behind work_lease_ends_tidy the first entries have such items.
+-- SKIP LOCKED lets sweeps pass each other, and renewals under way.
 SELECT work_item_id, task_id, work_type, lease_token, lease_holder, retry_count, max_retries, crash_count,
        deadline_at IS NOT NULL AND deadline_at <= :lease_now, lease_expires_at
-FROM work_items
-WHERE item_no = ANY(ARRAY(
-        SELECT i FROM (SELECT items FROM work_lease_ends WHERE check_at <= :lease_now ORDER BY check_at LIMIT 1000) e
-        CROSS JOIN unnest(e.items) AS i))
-  AND status = 'in_progress' AND lease_expires_at <= :lease_now
+FROM work_items WHERE status = 'in_progress' AND lease_expires_at <= :lease_now
 LIMIT :limit FOR NO KEY UPDATE SKIP LOCKED;
 
 -- statement: work_left_expired  engine: sqlite
@@ -1105,12 +1002,9 @@ SELECT work_item_id, task_id, work_type, lease_token, lease_holder, retry_count,
 FROM work_items INDEXED BY idx_work_items_expired WHERE status = 'expired' ORDER BY updated_at LIMIT :limit;
 
 -- statement: work_left_expired  engine: postgres
-SELECT w.work_item_id, w.task_id, w.work_type, w.lease_token, w.lease_holder, w.retry_count, w.max_retries, w.crash_count, false,
-       w.lease_expires_at
-FROM work_items w
-WHERE w.item_no = ANY(ARRAY(SELECT item_no FROM work_due WHERE kind = 'expired' ORDER BY at, item_no LIMIT :limit))
-  AND w.status = 'expired'
-ORDER BY w.created_at LIMIT :limit FOR NO KEY UPDATE SKIP LOCKED;
+SELECT work_item_id, task_id, work_type, lease_token, lease_holder, retry_count, max_retries, crash_count, false,
+       lease_expires_at
+FROM work_items WHERE status = 'expired' ORDER BY created_at LIMIT :limit FOR NO KEY UPDATE SKIP LOCKED;
 
 -- statement: work_expire  engine: sqlite
 -- The predicate stands here once more: a lease renewed a moment ago is left alone.
@@ -1158,9 +1052,9 @@ WHERE +status = 'pending' AND rowid IN (
 -- statement: work_block  engine: postgres
 WITH hopeless AS MATERIALIZED (
     SELECT w.work_item_id, f.work_item_id AS failed
-    FROM work_due x JOIN work_items f ON f.item_no = x.item_no JOIN work_dependencies d ON d.depends_on = f.work_item_id
+    FROM work_items f JOIN work_dependencies d ON d.depends_on = f.work_item_id
     JOIN work_items w ON w.work_item_id = d.work_item_id
-    WHERE x.kind = 'failed' AND f.status = 'failed' AND f.has_dependents AND w.status = 'pending'
+    WHERE f.status = 'failed' AND f.has_dependents AND w.status = 'pending'
     LIMIT :limit FOR NO KEY UPDATE OF w SKIP LOCKED)
 UPDATE work_items w
 SET status = 'failed', failure_kind = 'dependency', completed_at = :now, updated_at = :now, revision = w.revision + 1,
@@ -1180,17 +1074,13 @@ WHERE rowid IN (
 
 -- statement: work_followed_up  engine: postgres
 WITH done AS MATERIALIZED (
-    SELECT f.item_no
-    FROM work_due x JOIN work_items f ON f.item_no = x.item_no
-    WHERE x.kind = 'failed' AND f.status = 'failed' AND f.has_dependents
+    SELECT f.work_item_id FROM work_items f
+    WHERE f.status = 'failed' AND f.has_dependents
       AND NOT EXISTS (SELECT 1 FROM work_dependencies d JOIN work_items w ON w.work_item_id = d.work_item_id
                       WHERE d.depends_on = f.work_item_id AND w.status IN ('pending', 'in_progress', 'expired'))
-    LIMIT :limit FOR NO KEY UPDATE OF f SKIP LOCKED),
-deleted AS (
-    DELETE FROM work_due WHERE kind = 'failed' AND at = '1970-01-01 00:00:00+00'
-                           AND item_no = ANY(ARRAY(SELECT item_no FROM done)))
+    LIMIT :limit FOR NO KEY UPDATE OF f SKIP LOCKED)
 UPDATE work_items f SET has_dependents = false, revision = f.revision + 1, updated_at = :now
-WHERE f.item_no = ANY(ARRAY(SELECT item_no FROM done));
+FROM done WHERE f.work_item_id = done.work_item_id;
 
 -- statement: work_look_after  engine: sqlite
 -- What is there to do for a sweep? Asked in a read transaction, so that a sweep in vain writes nothing. Leases that ran
@@ -1204,16 +1094,10 @@ SELECT EXISTS (SELECT 1 FROM work_items INDEXED BY idx_work_items_lease_expiry
        EXISTS (SELECT 1 FROM work_schedules WHERE is_paused = 0 AND next_run_at <= :now);
 
 -- statement: work_look_after  engine: postgres
--- Of leases: of the 20 entries that come first. More than that are worth a sweep also if their items were finished.
-SELECT EXISTS (SELECT 1 FROM work_items
-               WHERE item_no = ANY(ARRAY(
-                       SELECT i FROM (SELECT items FROM work_lease_ends WHERE check_at <= :lease_now
-                                      ORDER BY check_at LIMIT 20) e CROSS JOIN unnest(e.items) AS i))
-                 AND status = 'in_progress' AND lease_expires_at <= :lease_now)
-       OR EXISTS (SELECT 1 FROM work_lease_ends WHERE check_at <= :lease_now ORDER BY check_at OFFSET 20 LIMIT 1)
-       OR EXISTS (SELECT 1 FROM work_due WHERE kind = 'expired'),
-       EXISTS (SELECT 1 FROM work_due WHERE kind = 'delayed' AND at <= :now),
-       EXISTS (SELECT 1 FROM work_due WHERE kind = 'failed'),
+SELECT EXISTS (SELECT 1 FROM work_items WHERE status = 'in_progress' AND lease_expires_at <= :lease_now)
+       OR EXISTS (SELECT 1 FROM work_items WHERE status = 'expired'),
+       EXISTS (SELECT 1 FROM work_items WHERE status = 'pending' AND run_after IS NOT NULL AND run_after <= :now),
+       EXISTS (SELECT 1 FROM work_items WHERE status = 'failed' AND has_dependents),
        EXISTS (SELECT 1 FROM work_schedules WHERE NOT is_paused AND next_run_at <= :now);
 
 -- statement: work_next_sweep  engine: sqlite
@@ -1226,14 +1110,9 @@ SELECT (SELECT min(lease_expires_at) FROM work_items INDEXED BY idx_work_items_l
        (SELECT min(next_run_at) FROM work_schedules WHERE is_paused = 0 AND next_run_at > :now);
 
 -- statement: work_next_sweep  engine: postgres
--- Of leases: the first end among the 20 entries that come first, or the entry behind them.
-SELECT least((SELECT min(lease_expires_at) FROM work_items
-              WHERE item_no = ANY(ARRAY(
-                      SELECT i FROM (SELECT items FROM work_lease_ends ORDER BY check_at LIMIT 20) e
-                      CROSS JOIN unnest(e.items) AS i))
-                AND status = 'in_progress' AND lease_expires_at > :lease_now),
-             (SELECT greatest(check_at, :lease_now) FROM work_lease_ends ORDER BY check_at OFFSET 20 LIMIT 1)),
-       (SELECT min(at) FROM work_due WHERE kind = 'delayed' AND at > :now),
+-- There is no index by the end of leases: it reads the items in progress.
+SELECT (SELECT min(lease_expires_at) FROM work_items WHERE status = 'in_progress' AND lease_expires_at > :lease_now),
+       (SELECT min(run_after) FROM work_items WHERE status = 'pending' AND run_after IS NOT NULL AND run_after > :now),
        (SELECT min(next_run_at) FROM work_schedules WHERE NOT is_paused AND next_run_at > :now);
 
 -- statement: work_look_strayed  engine: sqlite
@@ -1245,11 +1124,10 @@ SELECT EXISTS (SELECT 1 FROM (SELECT updated_at, attempt_outcome FROM work_items
        EXISTS (SELECT 1 FROM work_schedules WHERE is_paused = 0 AND coalesce(last_run_at, created_at) > :ahead);
 
 -- statement: work_look_strayed  engine: postgres
-SELECT EXISTS (SELECT 1 FROM work_items w
-               WHERE w.item_no = ANY(ARRAY(
-                       SELECT item_no FROM work_due WHERE kind = 'delayed' ORDER BY at DESC LIMIT :limit))
-                 AND w.status = 'pending' AND w.run_after IS NOT NULL AND w.updated_at > :ahead
-                 AND w.attempt_outcome IS NOT NULL),
+SELECT EXISTS (SELECT 1 FROM (SELECT updated_at, attempt_outcome FROM work_items
+                              WHERE status = 'pending' AND run_after IS NOT NULL
+                              ORDER BY run_after DESC LIMIT :limit) d
+               WHERE d.updated_at > :ahead AND d.attempt_outcome IS NOT NULL),
        EXISTS (SELECT 1 FROM work_schedules WHERE NOT is_paused AND coalesce(last_run_at, created_at) > :ahead);
 
 -- statement: work_pull_in  engine: sqlite
@@ -1262,12 +1140,11 @@ RETURNING work_type;
 
 -- statement: work_pull_in  engine: postgres
 WITH strayed AS MATERIALIZED (
-    SELECT w.item_no FROM work_items w
-    WHERE w.item_no = ANY(ARRAY(SELECT item_no FROM work_due WHERE kind = 'delayed' ORDER BY at DESC LIMIT :limit))
-      AND w.status = 'pending' AND w.run_after IS NOT NULL AND w.updated_at > :ahead AND w.attempt_outcome IS NOT NULL
-    FOR NO KEY UPDATE SKIP LOCKED)
+    SELECT work_item_id, updated_at, attempt_outcome FROM work_items WHERE status = 'pending' AND run_after IS NOT NULL
+    ORDER BY run_after DESC LIMIT :limit FOR NO KEY UPDATE SKIP LOCKED)
 UPDATE work_items w SET run_after = NULL, revision = w.revision + 1, updated_at = :now
-WHERE w.item_no = ANY(ARRAY(SELECT item_no FROM strayed))
+FROM strayed s
+WHERE w.work_item_id = s.work_item_id AND s.updated_at > :ahead AND s.attempt_outcome IS NOT NULL
 RETURNING w.work_type;
 
 -- statement: work_clean  engine: sqlite
@@ -1278,23 +1155,11 @@ DELETE FROM work_items WHERE rowid IN (
     ORDER BY updated_at LIMIT :limit);
 
 -- statement: work_clean  engine: postgres
--- Items in the order in which they were added, :walk of them behind :after: those that ended long enough ago are deleted. The
--- walk is over at the end, or where all are younger. Returns how many it deleted, where it came to, and whether it is over.
-WITH walked AS MATERIALIZED (
-    SELECT w.item_no, least(w.created_at, w.completed_at) AS made_at FROM work_items w WHERE w.item_no > :after ORDER BY w.item_no LIMIT :walk),
-old AS MATERIALIZED (
-    SELECT w.item_no FROM work_items w
-    WHERE w.item_no = ANY(ARRAY(SELECT item_no FROM walked))
-      AND w.status IN ('completed', 'failed') AND w.completed_at < :before
-      AND NOT (w.status = 'failed' AND w.has_dependents)
-    ORDER BY w.item_no LIMIT :limit FOR UPDATE SKIP LOCKED),
-deleted AS (
-    DELETE FROM work_items w WHERE w.item_no = ANY(ARRAY(SELECT item_no FROM old)) RETURNING w.item_no)
-SELECT (SELECT count(*) FROM deleted),
-       CASE WHEN (SELECT count(*) FROM old) = :limit THEN (SELECT max(item_no) FROM old)
-            ELSE (SELECT coalesce(max(item_no), :after) FROM walked) END,
-       (SELECT count(*) FROM old) < :limit
-       AND ((SELECT count(*) FROM walked) < :walk OR NOT EXISTS (SELECT 1 FROM walked WHERE made_at < :before));
+WITH old AS MATERIALIZED (
+    SELECT work_item_id FROM work_items
+    WHERE status IN ('completed', 'failed') AND completed_at < :before AND NOT (status = 'failed' AND has_dependents)
+    ORDER BY completed_at LIMIT :limit FOR UPDATE SKIP LOCKED)
+DELETE FROM work_items w USING old WHERE w.work_item_id = old.work_item_id;
 
 -- statement: work_vacuum  only: sqlite
 -- Give pages that became free back to the file system, a bounded number at a time.

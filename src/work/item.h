@@ -170,9 +170,6 @@ TIDE_MUST_CHECK tide_status tide_item_raise_bounds(tide_store *store, const char
 /* Take up leases that ran out, up to limit; adds to *out. expire.c */
 TIDE_MUST_CHECK tide_status tide_item_expire(tide_store *store, int64_t limit, int64_t crash_limit,
                                              tide_work_swept *out, tide_error *err);
-/* Move or delete entries of leases whose time has come, up to limit; *count is how many. PostgreSQL. */
-TIDE_MUST_CHECK tide_status tide_item_tidy_leases(tide_tx *tx, int64_t limit, int64_t *count,
-                                                  tide_error *err);
 
 enum { TIDE_SCHEDULE_STEP = 50 }; /* schedules per transaction */
 
