@@ -89,11 +89,14 @@ typedef struct tide_retained {
     int64_t next_us; /* when to come again, from now; 0: there is more to do */
 } tide_retained;
 
+enum { TIDE_SINK_QUERY_ROWS = 10000 }; /* of a query that names no number */
+
 typedef struct tide_sink_query {
     const char *sql;    /* one statement that only reads */
-    int64_t row_max;    /* 0: 10,000 */
+    int64_t row_max;    /* 0: TIDE_SINK_QUERY_ROWS */
     int64_t timeout_us; /* 0: 30 s */
     int64_t bytes_max;  /* of the answer; 0: 64 MiB */
+    int cancel_fd;      /* PostgreSQL: readable when the caller has left; 0: none */
 } tide_sink_query;
 
 typedef struct tide_sink_rows {

@@ -4,7 +4,7 @@
 #include "base/cleanup.h"
 #include "colony/sink_duckdb.h"
 
-enum { QUERY_ROWS_DEFAULT = 10000, QUERY_BYTES_DEFAULT = 64 << 20, GAPS_DEFAULT = 1000 };
+enum { QUERY_BYTES_DEFAULT = 64 << 20, GAPS_DEFAULT = 1000 };
 #define QUERY_TIMEOUT_DEFAULT_US INT64_C(30000000)
 
 static tide_status list_positions(tide_duck *duck, const char *agent_id, const char *data_type,
@@ -169,12 +169,12 @@ tide_status tide_duck_sink_query(tide_sink *base, const tide_sink_query *query,
 {
     const tide_duck_ask ask = {
         .text = query->sql,
-        .row_max = query->row_max > 0 ? query->row_max : QUERY_ROWS_DEFAULT,
+        .row_max = query->row_max > 0 ? query->row_max : TIDE_SINK_QUERY_ROWS,
         .bytes_max = query->bytes_max > 0 ? query->bytes_max : QUERY_BYTES_DEFAULT,
         .timeout_us = query->timeout_us > 0 ? query->timeout_us : QUERY_TIMEOUT_DEFAULT_US,
         .columns = rows->columns,
         .row = rows->row,
         .arg = rows->arg,
     };
-    return tide_duckdb_ask_apart(tide_duck_sink_of(base)->db, &ask, err);
+    return tide_duckdb_ask(tide_duck_sink_of(base)->db, &ask, err);
 }

@@ -14,7 +14,6 @@ enum { PAGE = 256 /* positions read at a time */ };
 /* Sorts behind every name: U+10FFFF, twice. */
 static const char LAST_NAME[] = "\xf4\x8f\xbf\xbf\xf4\x8f\xbf\xbf";
 
-#define ROW_MAX_USUAL 10000
 #define BYTES_MAX_USUAL (INT64_C(64) << 20)
 #define TIMEOUT_USUAL_US INT64_C(30000000)
 
@@ -236,16 +235,17 @@ static tide_status count(tide_sink *sink, const tide_position *which, tide_posit
 static tide_status query(tide_sink *sink, const tide_sink_query *asked, const tide_sink_rows *rows,
                          tide_error *err)
 {
-    const tide_readonly_query look = {
+    const tide_readonly_query inner = {
         .sql = asked->sql,
-        .row_max = asked->row_max > 0 ? asked->row_max : ROW_MAX_USUAL,
+        .row_max = asked->row_max > 0 ? asked->row_max : TIDE_SINK_QUERY_ROWS,
         .bytes_max = asked->bytes_max > 0 ? asked->bytes_max : BYTES_MAX_USUAL,
         .timeout_us = asked->timeout_us > 0 ? asked->timeout_us : TIMEOUT_USUAL_US,
+        .cancel_fd = asked->cancel_fd,
         .columns = rows->columns,
         .row = rows->row,
         .arg = rows->arg,
     };
-    return tide_store_look(sink->store, &look, err);
+    return tide_readonly_query_run(sink->store, &inner, err);
 }
 
 /* ---- life ---- */

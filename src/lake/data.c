@@ -1,5 +1,6 @@
 #include "lake/data_parts.h"
 
+#include <assert.h>
 #include <errno.h>
 #include <limits.h>
 #include <stdio.h>
@@ -139,6 +140,12 @@ tide_status tide_lake_data_open(tide_lake_data **out, const char *data_dir,
     data->cord = chosen->cord;
     data->file_bytes = chosen->file_bytes > 0 ? chosen->file_bytes : TIDE_LAKE_FILE_BYTES_DEFAULT;
     data->env = chosen->env ? chosen->env : tide_env_system();
+    data->runner = chosen->runner;
+    if (chosen->is_remote) {
+        assert(data->runner);
+        *out = TIDE_TAKE(data);
+        return TIDE_OK;
+    }
     TIDE_TRY(open_instance(data, &data->db, &data->duck, err));
     TIDE_TRY(tide_duck_add_murmur3(data->duck, err));
     TIDE_TRY(tide_lake_run_made(data->duck, TIDE_TEMPLATE_DUCK_LOCK, NULL, err));

@@ -42,6 +42,10 @@ typedef struct tide_lake_data_options {
     tide_env *env;      /* NULL: the system's */
     /* Pulling it ends what is being done with TIDE_E_INTERRUPTED, and leaves nothing behind on the disk; close the handle then. NULL: none. */
     tide_duck_cord *cord;
+    /* Where texts of callers run (query_sandbox.h). Must outlive the handle. NULL: in this process. */
+    const struct tide_lake_runner *runner;
+    /* With a runner: for tide_lake_query alone. No DuckDB is opened in this process. */
+    bool is_remote;
 } tide_lake_data_options;
 
 TIDE_MUST_CHECK tide_status tide_lake_data_open(tide_lake_data **out, const char *data_dir,

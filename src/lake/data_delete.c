@@ -1,7 +1,7 @@
 /* Rows that meet a condition become positions in delete files.
  *
- * The condition is somebody's text: it is looked at in an instance of DuckDB that can read the table's files and nothing else, and only positions come out of
- * it. The files are written by ours. */
+ * The condition is a text of a caller. It runs in a sandbox (query_sandbox.h), which returns positions.
+ * The files are written here. */
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -12,15 +12,18 @@
 #include "lake/quote.h"
 #include "tidemark_lake_duck.h"
 
+/* As long as a call may last; its caller's leaving ends it before. */
+#define CONDITION_US INT64_C(86400000000)
+
 typedef struct job {
     tide_lake_data *data;
     const tide_lake_table_seen *table;
     const tide_lake_files *files;
     const char *condition; /* with a line's end behind it */
     tide_lake_scan scan;
-    tide_duckdb *box; /* where the condition runs */
-    tide_duck *inside;
-    int64_t *found; /* per file: rows that are newly deleted */
+    tide_duck_appender *rows; /* positions, while the condition runs */
+    int plain_count;          /* files without deletes */
+    int64_t *found;           /* per file: rows that are newly deleted */
     tide_lake_written *out;
     int *which;
     tide_arena arena;
@@ -35,8 +38,10 @@ static tide_status parse(job *j, const tide_template *template, bool *is_one, ti
     const tide_template_list list = TIDE_LAKE_PIECE("condition", j->condition);
     const tide_template_context context = {.lists = &list, .list_count = 1};
     const char *text = NULL;
+    bool is_statement = false;
     TIDE_TRY(tide_lake_fill(&text, &j->arena, template, &context, err));
-    *is_one = *is_one && tide_duck_is_statement(j->data->duck, text);
+    TIDE_TRY(tide_lake_sandbox_parse(j->data, text, &is_statement, err));
+    *is_one = *is_one && is_statement;
     return TIDE_OK;
 }
 
@@ -58,7 +63,7 @@ static tide_status check_condition(job *j, const char *condition, tide_error *er
         condition);
 }
 
-static tide_status begin_find(job *j, tide_duck_query **query, tide_error *err)
+static tide_status fill_find(job *j, const char **out, tide_error *err)
 {
     const tide_template_list lists[] = {TIDE_LAKE_PIECE("scan", tide_buffer_text(&j->scan.text)),
                                         TIDE_LAKE_PIECE("condition", j->condition)};
@@ -68,38 +73,68 @@ static tide_status begin_find(job *j, tide_duck_query **query, tide_error *err)
                                           {.hole = "table", .name = j->table->table.name}};
     const tide_template_context context = {
         .values = values, .value_count = 4, .lists = lists, .list_count = 2};
-    const char *text = NULL;
-    TIDE_TRY(tide_lake_fill(&text, &j->arena, TIDE_TEMPLATE_DUCK_FIND, &context, err));
-    return tide_duck_query_begin_text(query, j->inside, text, err);
+    return tide_lake_fill(out, &j->arena, TIDE_TEMPLATE_DUCK_FIND, &context, err);
 }
 
-/* Positions stream from the one instance into a table of the other. */
-static tide_status take_rows(job *j, tide_duck_query *query, tide_duck_appender *rows,
-                             tide_error *err)
+static tide_status ignore_columns(void *arg, const char *const *names, int count, tide_error *err)
 {
-    TIDE_EACH(tide_duck_query_step(query, err)) {
-        const int64_t group = tide_duck_col_i64(query);
-        const int64_t place = tide_duck_col_i64(query);
-        const int64_t pos = tide_duck_col_i64(query);
-        const int file = group == 0 ? j->scan.plain[place] : j->scan.deleted[place];
-        j->found[file]++;
-        tide_duck_put_i64(rows, file);
-        tide_duck_put_i64(rows, pos);
-        tide_duck_end_row(rows);
-    }
+    (void)arg;
+    (void)names;
+    return count == 3 ? TIDE_OK
+                      : tide_fail(err, TIDE_E_FAILED, "%d columns of positions, want 3", count);
+}
+
+/* Which of the scan's files a position is of; -1: none. A sandbox is not trusted with indexes. */
+static int file_of(const job *j, const tide_sql_value *cells)
+{
+    const int64_t index = cells[1].i64;
+    const bool is_plain = cells[0].i64 == 0;
+    const int count = is_plain ? j->plain_count : j->files->count - j->plain_count;
+    if (index < 0 || index >= count)
+        return -1;
+    return is_plain ? j->scan.plain[index] : j->scan.deleted[index];
+}
+
+/* Positions stream from the sandbox into a table of this process. */
+static tide_status append_position(void *arg, const tide_sql_value *cells, int count,
+                                   tide_error *err)
+{
+    job *j = arg;
+    (void)count;
+    const int file = file_of(j, cells);
+    const int64_t position = cells[2].i64;
+    if (file < 0 || position < 0)
+        return tide_fail(err, TIDE_E_FAILED, "the query returned a position outside of the files");
+    j->found[file]++;
+    tide_duck_put_i64(j->rows, file);
+    tide_duck_put_i64(j->rows, position);
+    tide_duck_end_row(j->rows);
     return TIDE_OK;
 }
 
 static tide_status find_rows(job *j, tide_error *err)
 {
-    TIDE_TRY(tide_lake_open_box(j->data, &j->box, &j->inside, err));
-    TIDE_TRY(tide_lake_seal_box(j->inside, j->scan.paths, j->scan.path_count, err));
+    const char *text = NULL;
+    TIDE_TRY(fill_find(j, &text, err));
     TIDE_TRY(tide_lake_run_made(j->data->duck, TIDE_TEMPLATE_DUCK_FOUND, NULL, err));
-    TIDE_CLEANUP(tide_duck_query_endp) tide_duck_query *query = NULL;
-    TIDE_TRY(begin_find(j, &query, err));
     TIDE_CLEANUP(tide_duck_append_dropp) tide_duck_appender *rows = NULL;
     TIDE_TRY(tide_duck_append_begin(&rows, j->data->duck, "tide_found", err));
-    TIDE_TRY(take_rows(j, query, rows, err));
+    j->rows = rows;
+    for (int i = 0; i < j->files->count; i++)
+        j->plain_count += !j->files->all[i].delete_path || !*j->files->all[i].delete_path;
+    const tide_lake_sandbox_query query = {
+        .text = text,
+        .is_checked = true,
+        .paths = j->scan.paths,
+        .path_count = j->scan.path_count,
+        .row_max = INT64_MAX,
+        .bytes_max = INT64_MAX,
+        .timeout_us = CONDITION_US,
+        .columns = ignore_columns,
+        .row = append_position,
+        .arg = j,
+    };
+    TIDE_TRY(tide_lake_sandbox_run(j->data, &query, err));
     return tide_duck_append_end(&rows, err);
 }
 
@@ -195,8 +230,6 @@ static tide_status run(job *j, const char *condition, int64_t *rows, tide_error 
 static void end(job *j, tide_status status)
 {
     TIDE_IGNORE(tide_lake_run_made(j->data->duck, TIDE_TEMPLATE_DUCK_FOUND_DROP, NULL, NULL));
-    tide_duck_close(j->inside);
-    tide_duckdb_close(j->box);
     tide_lake_stage_remove(j->stage);
     if (status < TIDE_OK) {
         for (int i = 0; i < j->placed; i++)

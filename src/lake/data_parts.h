@@ -5,6 +5,7 @@
 #include "base/arena.h"
 #include "base/buffer.h"
 #include "lake/data.h"
+#include "lake/query_sandbox.h"
 #include "store/sql_template.h"
 
 enum {
@@ -21,8 +22,9 @@ struct tide_lake_data {
     int64_t file_bytes;
     tide_env *env;
     tide_duck_cord *cord;
-    char *synced_dir; /* of a table: known to be there after a crash; NULL: none */
-    tide_duckdb *db;  /* with files: our own statements alone run here */
+    char *synced_dir;               /* of a table: known to be there after a crash; NULL: none */
+    const tide_lake_runner *runner; /* of texts of callers; NULL: they run in this process */
+    tide_duckdb *db; /* with files: our own statements alone run here; NULL: reads_only */
     tide_duck *duck;
 };
 
@@ -184,7 +186,7 @@ tide_status tide_lake_source_blame_null(const tide_lake_source *source, tide_lak
                                         const tide_lake_table_seen *table, int column,
                                         tide_error *err);
 
-/* ---- questions (data_box.c) ---- */
+/* ---- queries (query_sandbox.c) ---- */
 
 /* A table or a view as a question sees it. */
 typedef struct tide_lake_shown {
@@ -201,10 +203,5 @@ typedef struct tide_lake_shown {
 TIDE_MUST_CHECK tide_status tide_lake_ask_shown(tide_lake_data *data, const tide_lake_shown *shown,
                                                 int count, const tide_lake_ask *ask,
                                                 tide_error *err);
-
-/* Names in a question (or a view's text): fn per name; parts that are not given are "". TIDE_E_DENIED: it does not only read. */
-typedef tide_status tide_lake_name_fn(void *arg, const tide_lake_name *name, tide_error *err);
-TIDE_MUST_CHECK tide_status tide_lake_each_name(tide_lake_data *data, const char *text,
-                                                tide_lake_name_fn *fn, void *arg, tide_error *err);
 
 #endif

@@ -13,6 +13,7 @@
 #include <unistd.h>
 
 #include "base/cleanup.h"
+#include "base/thread.h"
 #include "runtime/notify.h"
 
 struct tide_lifecycle {
@@ -20,6 +21,7 @@ struct tide_lifecycle {
     tide_env *env;
     FILE *ready_file;
     int64_t drain_us;
+    int64_t end_us;
     bool is_resumed;
     tide_notify notify;
     int signal_fd;
@@ -82,6 +84,7 @@ tide_status tide_lifecycle_open(tide_lifecycle **out, const tide_lifecycle_optio
     lifecycle->env = options->env ? options->env : tide_env_system();
     lifecycle->ready_file = options->ready_file ? options->ready_file : stdout;
     lifecycle->drain_us = options->drain_us ? options->drain_us : TIDE_LIFECYCLE_DRAIN_US;
+    lifecycle->end_us = options->end_us;
     lifecycle->is_resumed = options->is_resumed;
     lifecycle->drain_until_us = INT64_MAX;
     lifecycle->watchdog_at_us = INT64_MAX;
@@ -170,12 +173,42 @@ static void reload(tide_lifecycle *lifecycle, const tide_lifecycle_calls *calls)
     tide_notify_ready(&lifecycle->notify, lifecycle->status);
 }
 
+/* Closing joins threads and waits for disks and servers. This thread outlives all of that, so it uses
+ * nothing of the lifecycle. */
+static void *end_process(void *arg)
+{
+    int64_t *after_us = arg;
+    tide_env *env = tide_env_system();
+    env->sleep_us(env, *after_us);
+    (void)dprintf(STDERR_FILENO,
+                  "tidemark: ended %" PRId64 " ms after the signal; something still "
+                  "ran that could not be stopped\n",
+                  *after_us / 1000);
+    _exit((int)tide_status_get(TIDE_E_INTERRUPTED)->exit_code);
+}
+
+static void bound_end(const tide_lifecycle *lifecycle)
+{
+    if (lifecycle->end_us == 0 || lifecycle->drain_us > INT64_MAX - lifecycle->end_us)
+        return;
+    pthread_t thread;
+    int64_t *after_us = malloc(sizeof *after_us);
+    if (!after_us)
+        return;
+    *after_us = lifecycle->drain_us + lifecycle->end_us;
+    if (tide_thread_start(&thread, end_process, after_us, NULL) == TIDE_OK)
+        (void)pthread_detach(thread);
+    else
+        free(after_us);
+}
+
 static void drain(tide_lifecycle *lifecycle, const tide_lifecycle_calls *calls, const char *why)
 {
     const int64_t now_us = lifecycle->env->mono_us(lifecycle->env);
     atomic_store(&lifecycle->is_draining, true);
     lifecycle->drain_until_us =
         lifecycle->drain_us > INT64_MAX - now_us ? INT64_MAX : now_us + lifecycle->drain_us;
+    bound_end(lifecycle);
     log_line(lifecycle, TIDE_LOG_INFO, "draining", "why", why);
     tide_notify_stopping(&lifecycle->notify, "draining");
     if (calls->drain)

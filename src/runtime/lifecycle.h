@@ -10,6 +10,7 @@
  *                                                tide_lifecycle_finish
  *         a second one            at once        run returns TIDE_E_INTERRUPTED
  *         drain_us over           at once        the same
+ *         drain_us + end_us over  the process ends, whatever still runs or closes
  *         tide_lifecycle_finish   TIDE_OK        also without a signal
  *     tide_lifecycle_close
  *
@@ -59,7 +60,10 @@ typedef struct tide_lifecycle_options {
     tide_env *env;    /* NULL: tide_env_system(); run waits in real time */
     FILE *ready_file; /* NULL: stdout */
     int64_t drain_us; /* 0: TIDE_LIFECYCLE_DRAIN_US */
-    bool is_resumed;  /* the line was printed before: only the service manager is notified */
+    /* For a process that has nothing else to do: its end, counted from the end of drain_us. Stores
+     * survive it as they do a crash. 0: as long as closing takes. */
+    int64_t end_us;
+    bool is_resumed; /* the line was printed before: only the service manager is notified */
 } tide_lifecycle_options;
 
 /* Block the signals. TIDE_E_IO: no descriptor. TIDE_E_INVALID: NOTIFY_SOCKET is no address. */

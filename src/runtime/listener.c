@@ -30,7 +30,8 @@ struct tide_listener {
     tide_tls *tls;
     tide_access *access;
     tide_server *server;
-    tide_server *inside; /* NULL: there is none */
+    tide_server *inside;      /* NULL: there is none */
+    tide_query_pool *queries; /* NULL: no component has asked */
     tide_lifecycle *service;
     pthread_t drainer;
     bool has_drainer;
@@ -375,6 +376,22 @@ static tide_status open_access(tide_listener *listener, tide_error *err)
                        "--token-file", err);
 }
 
+tide_status tide_listener_queries(tide_listener *listener, tide_query_pool **out, tide_error *err)
+{
+    const tide_query_pool_options options = {.limits = &listener->options.limits,
+                                             .program = listener->options.query_program,
+                                             .metrics = listener->metrics};
+    if (!listener->queries)
+        TIDE_TRY(tide_query_pool_open(&listener->queries, &options, err));
+    *out = listener->queries;
+    return TIDE_OK;
+}
+
+const char *tide_listener_query_program(const tide_listener *listener)
+{
+    return listener->options.query_program;
+}
+
 void tide_listener_watch_store(tide_listener *listener, tide_store *store)
 {
     if (!listener->store_watch.store)
@@ -426,6 +443,7 @@ tide_status tide_listener_open(tide_listener **out, const tide_listener_options 
                             &(tide_lifecycle_options){.log = options->log,
                                                       .env = options->env,
                                                       .drain_us = options->drain_us,
+                                                      .end_us = options->end_us,
                                                       .is_resumed = options->is_resumed},
                             err);
     if (status >= TIDE_OK)
@@ -464,6 +482,7 @@ void tide_listener_stop(tide_listener *listener)
         (void)pthread_join(listener->drainer, NULL);
     listener->has_drainer = false;
     close_servers(listener);
+    tide_query_pool_close(TIDE_TAKE(listener->queries));
     tide_ticker_stop(listener->ticker);
 }
 

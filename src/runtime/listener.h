@@ -29,6 +29,7 @@
 #include "net/http/limits.h"
 #include "net/server/tls.h"
 #include "runtime/metrics.h"
+#include "runtime/query/query_pool.h"
 #include "runtime/ticker.h"
 
 /* Steps that every daemon has. Health and the probe have threads of their own: the first never waits
@@ -72,8 +73,10 @@ typedef struct tide_listener_options {
     /* Names of this machine besides addresses and localhost (net/server/auth.h). */
     const char *const *hosts;
     size_t host_count;
-    int64_t drain_us; /* 0: TIDE_LIFECYCLE_DRAIN_US */
-    bool is_resumed;  /* another listener of this process has printed the ready line */
+    int64_t drain_us;          /* 0: TIDE_LIFECYCLE_DRAIN_US */
+    int64_t end_us;            /* as tide_lifecycle_options */
+    const char *query_program; /* file of query processes; NULL: that of this process */
+    bool is_resumed;           /* another listener of this process has printed the ready line */
     /* unix:PATH that only the daemon's own user can open: the same services without TLS and
      * credentials, for components that call each other. NULL: none. */
     const char *inside;
@@ -91,6 +94,14 @@ void tide_listener_closep(tide_listener **listener);
 tide_metrics *tide_listener_metrics(tide_listener *listener);
 /* The families of the network server, for the reference. */
 const tide_metric_row *tide_listener_metric_rows(size_t *count);
+
+/* The threads and processes for SQL of callers, made when the first component wants them. They end
+ * with tide_listener_stop, before the components are closed. Borrowed. */
+TIDE_MUST_CHECK tide_status tide_listener_queries(tide_listener *listener, tide_query_pool **out,
+                                                  tide_error *err);
+
+/* File of query processes, as in the options. */
+const char *tide_listener_query_program(const tide_listener *listener);
 
 /* Log and count epoch changes and failures of this store (store_watch.h); the first one named is
  * watched, and options.store is the first. It must outlive the listener. */

@@ -105,6 +105,8 @@ enum {
       "calls that ended, by method and gRPC code")                                                 \
     X(RPC_DURATION, "tidemark_rpc_duration_seconds", HISTOGRAM, "seconds", "method", LATENCY,      \
       "from a call's headers to its end")                                                          \
+    X(QUERIES_KILLED, "tidemark_queries_killed", COUNTER, "", "reason", NONE,                      \
+      "SQL queries of callers ended before their result: time, memory, caller (left), crash")      \
     X(CLIENT_CALLS, "tidemark_client_calls", COUNTER, "", "method,code", NONE,                     \
       "calls that this process made, by method and gRPC code")                                     \
     X(CLIENT_RETRIES, "tidemark_client_retries", COUNTER, "", "method", NONE,                      \

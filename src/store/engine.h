@@ -101,7 +101,7 @@ typedef struct tide_bulk {
     void *state; /* the engine's */
 } tide_bulk;
 
-typedef struct tide_readonly_query tide_readonly_query; /* look.h */
+typedef struct tide_readonly_query tide_readonly_query; /* readonly_query.h */
 
 enum { TIDE_HOST_TIMELINE_SIZE = 9 };
 
@@ -153,7 +153,8 @@ typedef struct tide_engine_ops {
     tide_status (*bulk_end)(tide_bulk *bulk, bool is_kept, tide_error *err);
 
     /* look.h: one statement of somebody's own, which only reads. */
-    tide_status (*look)(tide_store *store, const tide_readonly_query *look, tide_error *err);
+    tide_status (*readonly_query)(tide_store *store, const tide_readonly_query *query,
+                                  tide_error *err);
 } tide_engine_ops;
 
 struct tide_store {

@@ -319,8 +319,9 @@ tide_status tide_store_read_local(tide_store *store, tide_tx_fn *fn, void *arg, 
     return leave(store, store->ops->read(store, fn, arg, true, err), false, err);
 }
 
-tide_status tide_store_look(tide_store *store, const tide_readonly_query *look, tide_error *err)
+tide_status tide_readonly_query_run(tide_store *store, const tide_readonly_query *query,
+                                    tide_error *err)
 {
     TIDE_TRY(enter(store, err));
-    return leave(store, store->ops->look(store, look, err), false, err);
+    return leave(store, store->ops->readonly_query(store, query, err), false, err);
 }

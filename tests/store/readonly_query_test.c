@@ -59,7 +59,7 @@ static tide_status look(store_test *t, const char *sql, seen *s, int64_t row_max
                                        .columns = take_columns,
                                        .row = take_row,
                                        .arg = s};
-    return tide_store_look(t->store, &asked, &t->err);
+    return tide_readonly_query_run(t->store, &asked, &t->err);
 }
 
 static tide_status put_typed(tide_tx *tx, void *arg, tide_error *err)
@@ -332,7 +332,7 @@ static void a_long_query_is_stopped(void **state)
         .columns = take_columns,
         .row = take_row,
         .arg = &s};
-    assert_status(TIDE_E_TIMEOUT, tide_store_look(real, &asked, &t->err));
+    assert_status(TIDE_E_TIMEOUT, tide_readonly_query_run(real, &asked, &t->err));
 }
 
 TEST_FILE()

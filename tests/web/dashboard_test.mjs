@@ -123,13 +123,21 @@ test('a page that nobody sees asks nothing, and catches up when it is seen', asy
     await seen.context().close();
 });
 
-test('a query is answered, and its address can be sent to somebody', async () => {
+test('a query is answered, and its address can be sent to others, who run it by a click', async () => {
     const page = await browser.open();
     await show(page, 'query');
     await page.fill('#sql', "SELECT service_name, count(*) AS spans FROM spans WHERE service_name = 'checkout' GROUP BY service_name");
     await page.click('button[type=submit]');
     await page.waitForFunction(() => document.querySelector('tbody')?.innerText.includes('checkout'));
     assert.match(page.url(), /sql=SELECT/);
+    const shared = await browser.open();
+    await show(shared, new URL(page.url()).hash.slice(2));
+    await shared.waitForFunction(() => /from the address/.test(document.querySelector('[role=status].note')?.innerText ?? ''));
+    assert.match(await shared.inputValue('#sql'), /checkout/);
+    assert.equal(await shared.evaluate(() => document.querySelectorAll('tbody').length), 0, 'it ran without a click');
+    await shared.click('button[type=submit]');
+    await shared.waitForFunction(() => document.querySelector('tbody')?.innerText.includes('checkout'));
+    await shared.context().close();
     await page.fill('#sql', 'DELETE FROM spans_rows');
     await page.click('button[type=submit]');
     await page.waitForSelector('.failure');

@@ -107,6 +107,7 @@ static tide_status run(tide_cli *cli, tide_error *err)
     options.scheduler.env = options.listener.env;
     options.scheduler.log = &log;
     options.duckdb_library = tide_cli_text(cli, TIDE_CLI_DUCKDB_LIBRARY);
+    options.is_sql_trusted = tide_cli_is_given(cli, TIDE_CLI_TRUSTED_SQL);
     options.address_file = colony.address_file[0] ? colony.address_file : NULL;
     return tide_cli_after_serving(tide_colony_run(&options, err));
 }
@@ -238,7 +239,7 @@ static tide_status poll(tide_cli *cli, tide_error *err)
 static const tide_cli_verb verbs[] = {
     {.name = "",
      .arguments = "",
-     .takes = TIDE_CLI_LIST(AGENT, AGENTS, HTTP, GRPC, NAME, SCHEDULER_OPTIONS,
+     .takes = TIDE_CLI_LIST(AGENT, AGENTS, HTTP, GRPC, NAME, TRUSTED_SQL, SCHEDULER_OPTIONS,
                             TIDE_CLI_AGENT_SECURITY, TIDE_CLI_LISTENER_OPTIONS),
      .overrides = TIDE_CLI_OVERRIDES(
          {.id = TIDE_CLI_AGENT,

@@ -78,6 +78,7 @@ extern const tide_cli_command tide_cli_serve;
 extern const tide_cli_command tide_cli_up;
 extern const tide_cli_command tide_cli_demo;
 extern const tide_cli_command tide_cli_demo_report;
+extern const tide_cli_command tide_cli_query_process;
 extern const tide_cli_command tide_cli_status;
 extern const tide_cli_command tide_cli_top;
 extern const tide_cli_command tide_cli_check;

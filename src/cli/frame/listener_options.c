@@ -9,6 +9,9 @@
 #include "cli/version.h"
 #include "net/server/auth.h"
 
+/* SIGTERM ends a daemon within --drain and two seconds, whatever runs. */
+#define END_AFTER_US INT64_C(1800000)
+
 static const tide_net_limit_row *find_limit(const char *name, size_t len)
 {
     size_t count = 0;
@@ -21,7 +24,7 @@ static const tide_net_limit_row *find_limit(const char *name, size_t len)
 
 static tide_status fail_name(const char *text, tide_error *err)
 {
-    char names[512] = "";
+    char names[1024] = "";
     size_t len = 0;
     size_t count = 0;
     const tide_net_limit_row *rows = tide_net_limit_rows(&count);
@@ -87,6 +90,7 @@ tide_status tide_cli_listener_options(tide_cli *cli, tide_log *log, tide_listene
         .local_role = roles[tide_cli_number(cli, TIDE_CLI_LOCAL_ROLE)],
         .is_insecure = tide_cli_is_given(cli, TIDE_CLI_INSECURE),
         .drain_us = tide_cli_number(cli, TIDE_CLI_DRAIN),
+        .end_us = END_AFTER_US,
     };
     const tide_cli_values hosts = tide_cli_list(cli, TIDE_CLI_ALLOW_HOST);
     out->hosts = (const char *const *)hosts.items;

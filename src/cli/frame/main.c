@@ -42,7 +42,8 @@ const tide_cli_command *const tide_cli_commands[] = {
     NULL,
 };
 
-const tide_cli_command *const tide_cli_hidden_commands[] = {&tide_cli_demo_report, NULL};
+const tide_cli_command *const tide_cli_hidden_commands[] = {&tide_cli_demo_report,
+                                                            &tide_cli_query_process, NULL};
 
 void tide_cli_store_options(const tide_cli *cli, tide_store_options *out)
 {

@@ -194,6 +194,8 @@ enum {
       "demand a token from callers of this machine, too")                                          \
     X(LOCAL_ROLE, "local-role", 0, "none|ingest|read|write|admin", "ingest", NULL, CHOICE, 0, 0,   \
       "what other users of this machine may do without a token")                                   \
+    X(TRUSTED_SQL, "trusted-sql", 0, NULL, NULL, NULL, FLAG, 0, 0,                                 \
+      "let admins run SQL inside the daemon, where a duckdb: store leaves no other way")           \
     X(INSECURE, "insecure", 0, NULL, NULL, NULL, FLAG, 0, 0,                                       \
       "serve other machines without TLS; they need tokens all the same")                           \
     X(ALLOW_HOST, "allow-host", 0, "NAME", NULL, NULL, TEXTS, 0, 64,                               \

@@ -64,6 +64,12 @@ typedef enum tide_net_unit {
     X(loops, 2, 1, 64, COUNT, "threads that move bytes")                                           \
     X(workers, 8, 1, 1024, COUNT, "threads for calls that wait for a disk")                        \
     X(worker_queue, 1024, 1, 1000000, COUNT, "calls that wait for such a thread")                  \
+    X(query_us, 30 * TIDE_NET_SECOND, 1000, 86400 * TIDE_NET_SECOND, MICROSECONDS,                 \
+      "one SQL query of a caller; a request for more is refused")                                  \
+    X(query_memory_len, 512 * TIDE_NET_MIB, 16 * TIDE_NET_MIB, INT64_C(1) << 40, BYTES,            \
+      "memory of one such query")                                                                  \
+    X(query_processes, 2, 1, 64, COUNT, "such queries that run at one time, each in a process")    \
+    X(query_queue, 64, 1, 100000, COUNT, "such queries that wait; one caller may have half")       \
     X(compress_min_len, 1024, 0, 1024 * TIDE_NET_MIB, BYTES, "shorter answers are never compressed")
 
 typedef struct tide_net_limits {

@@ -11,6 +11,7 @@
 #include "runtime/listener.h"
 #include "runtime/store_watch.h"
 #include "services/colony/service.h"
+#include "store/readonly_query.h"
 
 struct tide_colonyd {
     const tide_colony_options *options;
@@ -310,6 +311,7 @@ static tide_status join(tide_colonyd *r, tide_error *err)
     r->colony.board = r->board;
     r->colony.store_watch = tide_listener_store_watch(r->listener);
     tide_metrics_add_source(tide_listener_metrics(r->listener), write_metrics, r);
+    TIDE_TRY(tide_listener_queries(r->listener, &r->colony.queries, err));
     TIDE_TRY(tide_listener_add(r->listener, tide_colony_methods, NULL, &r->colony, err));
     return tide_listener_join(r->listener, &component, err);
 }
@@ -325,7 +327,12 @@ tide_status tide_colonyd_open(tide_colonyd **out, tide_listener *listener,
                         .colony = {.sink = options->scheduler.sink,
                                    .env = options->listener.env,
                                    .duckdb_library = options->duckdb_library,
+                                   .is_sql_trusted = options->is_sql_trusted,
                                    .fleet = tide_fleet_new()}};
+    const tide_sink *sink = options->scheduler.sink;
+    if (sink && strcmp(sink->ops->name, "sqlite") == 0)
+        r->colony.query_target = (tide_query_target){.kind = TIDE_QUERY_SQLITE,
+                                                     .path = tide_readonly_query_file(sink->store)};
     const tide_status status = join(r, err);
     if (status < TIDE_OK) {
         tide_colonyd_close(r);

@@ -13,6 +13,7 @@ typedef struct tide_colony_options {
     tide_scheduler_options scheduler;
     const char *address_file;   /* where the address is told to other processes; NULL: nowhere */
     const char *duckdb_library; /* for exports; NULL: where it usually is */
+    bool is_sql_trusted;        /* admins may run SQL inside the daemon, on a duckdb: store */
 } tide_colony_options;
 
 typedef struct tide_colonyd tide_colonyd;

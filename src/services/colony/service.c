@@ -8,10 +8,11 @@
 
 #define SERVICE "/tidemark.colony.v1.ColonyService"
 
-/* X(method, role, request, response, function). Fleet answers in a way of its own. */
+/* X(method, role, request, response, function). Fleet and Query are served in ways of their own. */
 #define METHODS(X)                                                                                 \
     PLAIN_METHODS(X)                                                                               \
-    X("Fleet", READ, fleet_request, fleet_response, fleet)
+    X("Fleet", READ, fleet_request, fleet_response, fleet)                                         \
+    X("Query", READ, query_request, query_response, query)
 #define PLAIN_METHODS(X)                                                                           \
     X("ListAgents", READ, list_agents_request, list_agents_response, list_agents)                  \
     X("PutAgent", ADMIN, put_agent_request, agent, put_agent)                                      \
@@ -31,7 +32,6 @@
     X("AcceptGap", ADMIN, accept_gap_request, gap, accept_gap)                                     \
     X("ListIncidents", READ, list_incidents_request, list_incidents_response, list_incidents)      \
     X("Audit", READ, audit_request, audit_response, audit)                                         \
-    X("Query", READ, query_request, query_response, query)                                         \
     X("Export", ADMIN, export_request, export_response, export)
 
 /* ---- by the network ---- */
@@ -57,6 +57,7 @@ static void run(tide_call *call, tide_view message, void *arg, tide_colony_fn *f
     }
 PLAIN_METHODS(RUN)
 #define run_fleet tide_colony_run_fleet
+#define run_query tide_colony_run_query
 
 #define ROW(method_, role_, request_, response_, fn_)                                              \
     {.path = SERVICE "/" method_,                                                                  \

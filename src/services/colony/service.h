@@ -12,6 +12,7 @@
 
 #include "net/call/call.h"
 #include "remote/agent_clients.h"
+#include "runtime/query/query_pool.h"
 #include "services/colony/fleet_view.h"
 #include "services/colony/scheduler.h"
 #include "services/colony/status_board.h"
@@ -24,12 +25,15 @@
 typedef struct tide_colony {
     tide_sink *sink;
     tide_env *env;
-    tide_agent_clients *links;     /* for audits that ask agents; NULL: digests are not compared */
-    tide_scheduler *scheduler;     /* NULL: no daemon runs here */
-    tide_board *board;             /* of that daemon; the same */
-    tide_collector *collector;     /* the same: NULL: status calls read the store themselves */
-    tide_store_watch *store_watch; /* the same */
-    const char *duckdb_library;    /* for exports; NULL: where it usually is */
+    tide_agent_clients *links;      /* for audits that ask agents; NULL: digests are not compared */
+    tide_scheduler *scheduler;      /* NULL: no daemon runs here */
+    tide_board *board;              /* of that daemon; the same */
+    tide_collector *collector;      /* the same: NULL: status calls read the store themselves */
+    tide_store_watch *store_watch;  /* the same */
+    const char *duckdb_library;     /* for exports; NULL: where it usually is */
+    tide_query_pool *queries;       /* of callers by the network; NULL: no daemon runs here */
+    tide_query_target query_target; /* path NULL: the store runs queries itself */
+    bool is_sql_trusted;            /* callers with role admin may run SQL inside the daemon */
     struct tide_fleet *fleet; /* what Fleet has answered last; NULL: it is made anew each time */
 } tide_colony;
 
@@ -76,6 +80,8 @@ tide_colony_fn tide_colony_list_incidents;
 /* service_rows.c */
 tide_colony_fn tide_colony_audit;
 tide_colony_fn tide_colony_query;
+/* The method by the network: it waits for a thread of its own. arg: the colony. */
+void tide_colony_run_query(tide_call *call, tide_view message, void *arg);
 tide_colony_fn tide_colony_export;
 
 /* Numbers of a request: TIDE_E_INVALID above 2^63-1. */

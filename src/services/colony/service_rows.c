@@ -1,4 +1,7 @@
 /* service_rows.c - proof, and the rows themselves: see service.h. */
+#include <string.h>
+
+#include "base/cleanup.h"
 #include "colony/audit.h"
 #include "colony/export.h"
 #include "services/api/cells.h"
@@ -68,6 +71,8 @@ tide_status tide_colony_audit(tide_colony *colony, const ProtobufCMessage *reque
 
 /* ---- queries ---- */
 
+enum { ROW_REST_LEN = 64 }; /* of the response, behind its rows */
+
 typedef struct answer_rows {
     tide_buffer *out;
     int64_t count;
@@ -84,11 +89,57 @@ static tide_status put_columns(void *arg, const char *const *names, int count, t
 /* A row is in the answer or not, also the one that does not fit; the words behind the rows do. */
 static tide_status put_row(void *arg, const tide_sql_value *cells, int count, tide_error *err)
 {
-    enum { ROW_FIELD = 2, REST_LEN = 64 };
+    enum { ROW_FIELD = 2 };
     answer_rows *rows = arg;
-    TIDE_TRY(tide_rpc_put_cells(rows->out, ROW_FIELD, cells, count, REST_LEN, err));
+    TIDE_TRY(tide_rpc_put_cells(rows->out, ROW_FIELD, cells, count, ROW_REST_LEN, err));
     rows->count++;
     return TIDE_OK;
+}
+
+/* Where a query runs, and what it needs. NULL: in this process, which is the caller's own. */
+static tide_status run_sql(tide_colony *colony, tide_query_slot *slot, tide_sink_query *query,
+                           const tide_sink_rows *rows, bool *is_cut, tide_error *err)
+{
+    if (!slot || !colony->query_target.path) {
+        const tide_status status = colony->sink->ops->query(colony->sink, query, rows, err);
+        *is_cut = status == TIDE_E_LIMIT;
+        if (slot)
+            tide_query_slot_count(slot, status);
+        return status;
+    }
+    tide_query_process *process = NULL;
+    TIDE_TRY(tide_query_slot_process(slot, &colony->query_target, &process, err));
+    const tide_lake_sandbox_query inner = {.text = query->sql,
+                                           .row_max = query->row_max,
+                                           .bytes_max = TIDE_RPC_ANSWER_MAX,
+                                           .timeout_us = query->timeout_us,
+                                           .columns = rows->columns,
+                                           .row = rows->row,
+                                           .arg = rows->arg};
+    return tide_query_process_run(process, &inner, is_cut, err);
+}
+
+static tide_status answer_query(tide_colony *colony, tide_query_slot *slot, tide_sink_query *query,
+                                tide_buffer *out, tide_error *err)
+{
+    answer_rows given_rows = {.out = out};
+    const tide_sink_rows rows = {.columns = put_columns, .row = put_row, .arg = &given_rows};
+    bool is_cut = false;
+    const tide_status status = run_sql(colony, slot, query, &rows, &is_cut, err);
+    /* The buffer of the response is full: cut, too. */
+    is_cut = is_cut || (status == TIDE_E_LIMIT && out->len + ROW_REST_LEN >= out->max);
+    /* The same on every store: some refuse the statement, some what it does. */
+    if (status == TIDE_E_DENIED) {
+        err->status = TIDE_E_INVALID;
+        return TIDE_E_INVALID;
+    }
+    if (is_cut && given_rows.count == 0)
+        return tide_fail_context(err, status, "the first row is too large for a response");
+    if (status < TIDE_OK && !is_cut)
+        return status;
+    COLONY(QueryResponse) rest = COLONY_INIT(QUERY_RESPONSE);
+    rest.cut = is_cut;
+    return tide_rpc_pack(out, &rest.base, err);
 }
 
 tide_status tide_colony_query(tide_colony *colony, const ProtobufCMessage *request,
@@ -99,19 +150,58 @@ tide_status tide_colony_query(tide_colony *colony, const ProtobufCMessage *reque
                              .row_max = given->max_rows > 0 ? given->max_rows : 0};
     if (given->timeout_ms > 0)
         TIDE_TRY(tide_rpc_duration(&query.timeout_us, given->timeout_ms, "timeout_ms", err));
-    answer_rows given_rows = {.out = out};
-    const tide_sink_rows rows = {.columns = put_columns, .row = put_row, .arg = &given_rows};
-    const tide_status status = colony->sink->ops->query(colony->sink, &query, &rows, err);
-    /* The same on every store: some say that the statement is none of those that read, some that it may not. */
-    if (status == TIDE_E_DENIED)
-        return tide_fail_context(err, TIDE_E_INVALID, "a query only reads");
-    if (status == TIDE_E_LIMIT && given_rows.count == 0)
-        return tide_fail_context(err, status, "the first row is too large for an answer");
-    if (status < TIDE_OK && status != TIDE_E_LIMIT)
-        return status;
-    COLONY(QueryResponse) rest = COLONY_INIT(QUERY_RESPONSE);
-    rest.cut = status == TIDE_E_LIMIT;
-    return tide_rpc_pack(out, &rest.base, err);
+    return answer_query(colony, NULL, &query, out, err);
+}
+
+/* ---- queries of callers ---- */
+
+/* A file of DuckDB admits one process, so its queries run inside the daemon. */
+static tide_status check_trust(const tide_colony *colony, const tide_call *call, tide_error *err)
+{
+    if (strcmp(colony->sink->ops->name, "duckdb") != 0)
+        return TIDE_OK;
+    if (!colony->is_sql_trusted)
+        return tide_fail(err, TIDE_E_DENIED,
+                         "SQL on a duckdb: store runs inside the daemon, unbounded; start it with "
+                         "--trusted-sql to allow it to admins, or use an sqlite: store");
+    return tide_role_includes(tide_call_role_of(call), TIDE_ROLE_ADMIN)
+               ? TIDE_OK
+               : tide_fail(
+                     err, TIDE_E_DENIED,
+                     "SQL on a duckdb: store runs inside the daemon and needs the role admin");
+}
+
+static tide_status query_on_slot(tide_colony *colony, tide_query_slot *slot, tide_call *call,
+                                 tide_view message, tide_buffer *out, tide_error *err)
+{
+    ProtobufCMessage *request = NULL;
+    TIDE_TRY(check_trust(colony, call, err));
+    TIDE_TRY(tide_call_decode(call, message, &request, err));
+    const COLONY(QueryRequest) *given = (const COLONY(QueryRequest) *)request;
+    tide_sink_query query = {.sql = given->sql,
+                             .row_max =
+                                 given->max_rows > 0 ? given->max_rows : TIDE_SINK_QUERY_ROWS,
+                             .cancel_fd = tide_query_slot_cancel_fd(slot)};
+    TIDE_TRY(tide_query_slot_timeout(slot, call, given->timeout_ms, &query.timeout_us, err));
+    return answer_query(colony, slot, &query, out, err);
+}
+
+static void serve_query(tide_query_slot *slot, tide_call *call, tide_view message, void *arg)
+{
+    tide_error err = {0};
+    TIDE_CLEANUP(tide_buffer_done) tide_buffer out = tide_buffer_of(TIDE_RPC_ANSWER_MAX);
+    const tide_status status = query_on_slot(arg, slot, call, message, &out, &err);
+    if (status >= TIDE_OK)
+        tide_call_reply(call, tide_buffer_view(&out));
+    else
+        tide_call_end(call, status, &err);
+}
+
+void tide_colony_run_query(tide_call *call, tide_view message, void *arg)
+{
+    tide_colony *colony = arg;
+    (void)message;
+    tide_query_pool_put(colony->queries, call, serve_query, colony);
 }
 
 /* ---- export ---- */

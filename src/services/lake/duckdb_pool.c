@@ -2,8 +2,12 @@
 
 #include <pthread.h>
 #include <stdlib.h>
+#include <sys/eventfd.h>
+#include <unistd.h>
 
+#include "base/file.h"
 #include "base/thread.h"
+#include "runtime/query/query_process.h"
 
 typedef struct job {
     struct job *next;
@@ -19,6 +23,8 @@ struct tide_duckdb_thread {
     tide_duckdb_pool *desks;
     tide_lake_data *data; /* NULL: not opened */
     tide_duck_cord *cord;
+    tide_query_process *queries; /* of conditions; NULL: not opened */
+    int cancel_fd;               /* of it */
     pthread_t thread;
     bool is_running;
 };
@@ -42,16 +48,24 @@ struct tide_duckdb_pool {
 /* Lives as long as the call, which may end when its desk serves another one. */
 typedef struct hook {
     pthread_mutex_t lock;
-    tide_duck_cord *cord; /* NULL: it is served no more */
+    tide_duckdb_thread *desk; /* NULL: it is served no more */
 } hook;
+
+static void stop_desk(tide_duckdb_thread *desk)
+{
+    const uint64_t one = 1;
+    tide_duck_cord_pull(desk->cord);
+    const ssize_t written = write(desk->cancel_fd, &one, sizeof one);
+    (void)written; /* full: it is readable already */
+}
 
 static void stop_work(tide_call *call, void *arg)
 {
     (void)call;
     hook *h = arg;
     (void)pthread_mutex_lock(&h->lock);
-    if (h->cord)
-        tide_duck_cord_pull(h->cord);
+    if (h->desk)
+        stop_desk(h->desk);
     (void)pthread_mutex_unlock(&h->lock);
 }
 
@@ -61,7 +75,7 @@ static hook *hang_on(tide_duckdb_thread *desk, tide_call *call)
     if (!h)
         return NULL;
     (void)pthread_mutex_init(&h->lock, NULL);
-    h->cord = desk->cord;
+    h->desk = desk;
     tide_call_on_cancel(call, stop_work, h);
     return h;
 }
@@ -71,7 +85,7 @@ static void let_go(hook *h)
     if (!h)
         return;
     (void)pthread_mutex_lock(&h->lock);
-    h->cord = NULL;
+    h->desk = NULL;
     (void)pthread_mutex_unlock(&h->lock);
 }
 
@@ -83,6 +97,9 @@ static void clear(tide_duckdb_thread *desk)
     tide_lake_data_close(desk->data);
     desk->data = NULL;
     tide_duck_cord_loosen(desk->cord);
+    uint64_t ignored = 0;
+    const ssize_t n = read(desk->cancel_fd, &ignored, sizeof ignored);
+    (void)n;
 }
 
 /* ---- work ---- */
@@ -130,6 +147,7 @@ static void *run_desk(void *arg)
         serve(desk, j);
         clear(desk);
     }
+    tide_query_process_close(desk->queries); /* it ends with the thread that started it */
     return NULL;
 }
 
@@ -172,10 +190,19 @@ tide_status tide_duckdb_pool_put(tide_duckdb_pool *desks, tide_call *call, char 
 tide_status tide_duckdb_thread_data(tide_duckdb_thread *desk, tide_lake_data **out, tide_error *err)
 {
     const tide_duckdb_pool_options *options = &desk->desks->options;
+    const tide_query_process_options conditions = {
+        .target = {.kind = TIDE_QUERY_LAKE, .path = options->data_dir, .library = options->library},
+        .program = options->query_program,
+        .memory_len = options->memory_max,
+        .cancel_fd = desk->cancel_fd,
+        .metrics = options->metrics};
+    if (!desk->queries)
+        TIDE_TRY(tide_query_process_open(&desk->queries, &conditions, err));
     const tide_lake_data_options wanted = {.library = options->library,
                                            .memory_max = options->memory_max,
                                            .env = options->env,
-                                           .cord = desk->cord};
+                                           .cord = desk->cord,
+                                           .runner = tide_query_process_runner(desk->queries)};
     if (!desk->data)
         TIDE_TRY(tide_lake_data_open(&desk->data, options->data_dir, &wanted, err));
     *out = desk->data;
@@ -189,6 +216,9 @@ static tide_status start(tide_duckdb_pool *desks, tide_error *err)
     for (int i = 0; i < desks->desk_count; i++) {
         tide_duckdb_thread *desk = &desks->desks[i];
         desk->desks = desks;
+        desk->cancel_fd = eventfd(0, EFD_CLOEXEC | EFD_NONBLOCK);
+        if (desk->cancel_fd < 0)
+            return tide_fail(err, TIDE_E_IO, "no descriptor for the pool of DuckDB");
         TIDE_TRY(tide_duck_cord_new(&desk->cord, err));
         TIDE_TRY(tide_thread_start(&desk->thread, run_desk, desk, err));
         desk->is_running = true;
@@ -208,6 +238,8 @@ tide_status tide_duckdb_pool_open(tide_duckdb_pool **out, const tide_duckdb_pool
     desks->desk_count = options->count > 0 ? options->count : TIDE_DESKS_DEFAULT;
     if (desks->desk_count > TIDE_DESKS_MAX)
         desks->desk_count = TIDE_DESKS_MAX;
+    for (int i = 0; i < desks->desk_count; i++)
+        desks->desks[i].cancel_fd = -1;
     desks->last = &desks->first;
     (void)pthread_mutex_init(&desks->lock, NULL);
     (void)pthread_cond_init(&desks->work, NULL);
@@ -241,7 +273,7 @@ void tide_duckdb_pool_close(tide_duckdb_pool *desks)
     desks->is_closing = true;
     for (int i = 0; i < desks->desk_count; i++)
         if (desks->desks[i].cord)
-            tide_duck_cord_pull(desks->desks[i].cord);
+            stop_desk(&desks->desks[i]);
     (void)pthread_cond_broadcast(&desks->work);
     (void)pthread_mutex_unlock(&desks->lock);
     for (int i = 0; i < desks->desk_count; i++) {
@@ -249,6 +281,7 @@ void tide_duckdb_pool_close(tide_duckdb_pool *desks)
             (void)pthread_join(desks->desks[i].thread, NULL);
         tide_lake_data_close(desks->desks[i].data);
         tide_duck_cord_free(desks->desks[i].cord);
+        tide_file_closep(&desks->desks[i].cancel_fd);
     }
     refuse_rest(desks);
     (void)pthread_cond_destroy(&desks->work);

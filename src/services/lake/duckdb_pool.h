@@ -1,17 +1,22 @@
 /* duckdb_pool.h - threads with a DuckDB each, and a bounded queue of calls in front of them.
  *
- * A tide_lake_data belongs to one thread at a time and costs memory: so there are a few, and whoever waits for one occupies no thread of the server. A desk's DuckDB is opened
- * when the first call needs it.
+ * A tide_lake_data belongs to one thread at a time and costs memory. So there are a few, and a call that
+ * waits for one occupies no thread of the server. A thread's DuckDB is opened when the first call needs
+ * it. Conditions of deletes are texts of callers: they run in a query process of the thread
+ * (runtime/query/query_process.h), so that no query holds up a change.
  *
- * While a call is served its leaving (the peer's, or its deadline's) pulls the desk's cord: whatever DuckDB does for it ends with TIDE_E_INTERRUPTED. Such a desk gets
- * a new DuckDB.
+ * When the caller leaves, or its deadline passes, what DuckDB does for the call ends with
+ * TIDE_E_INTERRUPTED, and its query process is killed. Such a thread gets a new DuckDB.
  *
- * Threads: any may put. Limits: TIDE_DESK_QUEUE_MAX calls and TIDE_DESK_QUEUE_LEN bytes of requests wait; more are refused with TIDE_E_BUSY. */
+ * Threads: any may put.
+ * Limits: TIDE_DESK_QUEUE_MAX calls and TIDE_DESK_QUEUE_LEN bytes of requests wait; more are refused with
+ * TIDE_E_BUSY. */
 #ifndef TIDE_SERVICES_LAKE_DUCKDB_POOL_H
 #define TIDE_SERVICES_LAKE_DUCKDB_POOL_H
 
 #include "lake/data.h"
 #include "net/call/call.h"
+#include "runtime/metrics.h"
 
 enum {
     TIDE_DESKS_DEFAULT = 3,
@@ -25,9 +30,11 @@ typedef struct tide_duckdb_pool tide_duckdb_pool;
 typedef struct tide_duckdb_thread tide_duckdb_thread;
 
 typedef struct tide_duckdb_pool_options {
-    const char *data_dir; /* as the library's, must outlive them */
-    const char *library;  /* NULL: where it usually is */
-    int count;            /* 0: the default */
+    const char *data_dir;      /* as the library's, must outlive them */
+    const char *library;       /* NULL: where it usually is */
+    const char *query_program; /* as tide_query_process_options, must outlive them */
+    tide_metrics *metrics;     /* of query processes; NULL: none */
+    int count;                 /* 0: the default */
     int64_t memory_max;
     tide_env *env;
 } tide_duckdb_pool_options;

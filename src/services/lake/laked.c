@@ -26,8 +26,14 @@ static tide_status join(tide_laked *laked, tide_listener *listener,
 {
     const tide_listener_component component = {.leave = leave, .arg = laked};
     TIDE_TRY(open_lake(laked, options, err));
+    laked->query_target = (tide_query_target){.kind = TIDE_QUERY_LAKE,
+                                              .path = tide_lake_data_dir(laked->lake),
+                                              .library = options->duckdb_library};
+    TIDE_TRY(tide_listener_queries(listener, &laked->queries, err));
     const tide_duckdb_pool_options desks = {.data_dir = tide_lake_data_dir(laked->lake),
                                             .library = options->duckdb_library,
+                                            .query_program = tide_listener_query_program(listener),
+                                            .metrics = tide_listener_metrics(listener),
                                             .count = options->desks,
                                             .memory_max = options->memory_max,
                                             .env = laked->env};

@@ -36,7 +36,6 @@
     X("Commit", WRITE, commit_request, committed, commit)                                          \
     X("Append", WRITE, append_request, committed, append)                                          \
     X("Delete", WRITE, delete_request, committed, delete)                                          \
-    X("Query", READ, query_request, query_response, query)                                         \
     X("Expire", ADMIN, expire_request, expire_response, expire)                                    \
     X("Cleanup", ADMIN, cleanup_request, cleanup_response, cleanup)                                \
     X("Compact", ADMIN, compact_request, compact_response, compact)                                \
@@ -179,6 +178,12 @@ const tide_method tide_laked_methods[] = {
                                     .request = &tidemark__lake__v1__append_chunk__descriptor,
                                     .response = &tidemark__lake__v1__committed__descriptor,
                                     .run = tide_laked_append_stream},
+    {.path = SERVICE "/Query",
+     .kind = TIDE_CALL_UNARY,
+     .role = TIDE_ROLE_READ,
+     .request = &tidemark__lake__v1__query_request__descriptor,
+     .response = &tidemark__lake__v1__query_response__descriptor,
+     .run = tide_laked_run_query},
     {.path = SERVICE "/Watch",
      .kind = TIDE_CALL_SERVER_STREAM,
      .role = TIDE_ROLE_READ,

@@ -12,6 +12,7 @@
 #include "base/digest.h"
 #include "lake/work.h"
 #include "net/call/call.h"
+#include "runtime/query/query_pool.h"
 #include "services/api/rpc.h"
 #include "services/lake/duckdb_pool.h"
 #include "services/lake/messages.h"
@@ -32,9 +33,8 @@ enum {
     TIDE_LAKED_ANSWER_MAX = 32 << 20, /* bytes of a query's answer */
     TIDE_LAKED_WAIT_MAX_MS = 60000,
 };
-#define TIDE_LAKED_QUERY_US INT64_C(30000000)       /* where nothing is said */
-#define TIDE_LAKED_QUERY_MAX_US INT64_C(3600000000) /* whatever is said */
-#define TIDE_LAKED_KEEP_US INT64_C(60000000)        /* of one Expire or Cleanup */
+#define TIDE_LAKED_KEEP_US INT64_C(60000000)     /* of one Expire or Cleanup */
+#define TIDE_LAKED_VERIFY_US INT64_C(3600000000) /* of one Verify */
 
 struct tide_laked {
     tide_store *store;
@@ -44,6 +44,8 @@ struct tide_laked {
     tide_env *env;
     tide_long_poll *waiter;
     tide_duckdb_pool *desks;
+    tide_query_pool *queries;       /* of the listener */
+    tide_query_target query_target; /* the data directory */
     tide_lake_metrics *metrics;
     tide_refusals refusals;
 };
@@ -150,8 +152,8 @@ tide_laked_fn tide_laked_list_files;
 tide_laked_fn tide_laked_list_conflicts;
 /* Of a turn whose collision is set; author: of what was refused, NULL: nobody knows. */
 void tide_laked_note_refusal(const tide_lake_turn *turn, const char *author);
-/* service_query.c */
-tide_laked_fn tide_laked_query;
+/* service_query.c: it waits for a thread of its own. arg: the tide_laked. */
+tide_call_fn tide_laked_run_query;
 /* service_watch.c */
 tide_laked_fn tide_laked_list_snapshots;
 tide_call_fn tide_laked_watch;

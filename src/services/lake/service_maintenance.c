@@ -130,7 +130,7 @@ static tide_status check(tide_lake_turn *turn, const char *catalog, findings *f,
     if (!turn->laked->store_url)
         return tide_lake_check_history(turn->laked->lake, catalog, put_finding, f, out, err);
     tide_env *env = turn->laked->env;
-    const int64_t left_us = tide_laked_until(turn, TIDE_LAKED_QUERY_MAX_US) - env->mono_us(env);
+    const int64_t left_us = tide_laked_until(turn, TIDE_LAKED_VERIFY_US) - env->mono_us(env);
     const tide_store_options options = {
         TIDE_STORE_OPTIONS_INIT, .env = env,          .mode = TIDE_STORE_EXISTING,
         .is_inline = true,       .connection_max = 2, .closure_us = left_us > 0 ? left_us : 1};

@@ -1,6 +1,8 @@
-/* service_query.c - one statement over tables of catalogs, now or as they were: as `tidemark lake query`, in a DuckDB that sees them and nothing else. */
+/* service_query.c - one statement over tables of catalogs, at a snapshot: as `tidemark lake query`, in
+ * a query process that reads their files and nothing else. */
 #include <string.h>
 
+#include "base/cleanup.h"
 #include "services/api/cells.h"
 #include "services/lake/service.h"
 
@@ -31,18 +33,6 @@ static tide_status put_row(void *arg, const tide_sql_value *cells, int count, ti
     return tide_rpc_put_cells(&a->turn->out, ROWS_FIELD, cells, count, REST_LEN, err);
 }
 
-/* Time that is left until the call's deadline bounds it, too. */
-static tide_status find_time(const tide_lake_turn *turn, int64_t given_ms, int64_t *out,
-                             tide_error *err)
-{
-    int64_t ms = 0;
-    TIDE_TRY(tide_laked_bound(&ms, given_ms, TIDE_LAKED_QUERY_US / 1000,
-                              TIDE_LAKED_QUERY_MAX_US / 1000, "timeout_ms", err));
-    tide_env *env = turn->laked->env;
-    *out = tide_laked_until(turn, ms * 1000) - env->mono_us(env);
-    return *out > 0 ? TIDE_OK : tide_fail(err, TIDE_E_TIMEOUT, "the call's deadline has passed");
-}
-
 /* Memory for the answer, before anything is read: while readers are slow there is less of it. */
 static tide_status find_room(tide_lake_turn *turn, tide_error *err)
 {
@@ -54,11 +44,22 @@ static tide_status find_room(tide_lake_turn *turn, tide_error *err)
     return TIDE_OK;
 }
 
-tide_status tide_laked_query(tide_lake_turn *turn, const ProtobufCMessage *request, tide_error *err)
+/* Only names and files are looked up here; the texts go to the slot's process. */
+static tide_status run(tide_laked *laked, tide_query_process *process, const tide_lake_ask *ask,
+                       tide_error *err)
 {
-    const LAKE(QueryRequest) *given = (const LAKE(QueryRequest) *)request;
+    const tide_lake_data_options options = {
+        .runner = tide_query_process_runner(process), .is_remote = true, .env = laked->env};
+    TIDE_CLEANUP(tide_lake_data_closep) tide_lake_data *data = NULL;
+    TIDE_TRY(tide_lake_data_open(&data, tide_lake_data_dir(laked->lake), &options, err));
+    return tide_lake_query(data, laked->lake, ask, err);
+}
+
+static tide_status query(tide_lake_turn *turn, tide_query_slot *slot,
+                         const LAKE(QueryRequest) * given, tide_error *err)
+{
     answer a = {.turn = turn};
-    tide_lake_data *data = NULL;
+    tide_query_process *process = NULL;
     tide_lake_ask ask = {.text = given->sql,
                          .at = given->at,
                          .default_catalog = tide_rpc_text(given->catalog),
@@ -70,15 +71,38 @@ tide_status tide_laked_query(tide_lake_turn *turn, const ProtobufCMessage *reque
                          TIDE_LAKED_TEXT_MAX);
     TIDE_TRY(tide_laked_bound(&ask.row_max, given->max_rows, TIDE_LAKED_ROWS_DEFAULT,
                               TIDE_LAKED_ROWS_MAX, "max_rows", err));
-    TIDE_TRY(find_time(turn, given->timeout_ms, &ask.timeout_us, err));
+    TIDE_TRY(tide_query_slot_timeout(slot, turn->call, given->timeout_ms, &ask.timeout_us, err));
     TIDE_TRY(find_room(turn, err));
     ask.bytes_max = (int64_t)turn->out.max;
-    TIDE_TRY(tide_duckdb_thread_data(turn->desk, &data, err));
-    const tide_status status = tide_lake_query(data, turn->laked->lake, &ask, err);
-    const bool is_cut = status == TIDE_E_LIMIT && a.is_begun;
+    TIDE_TRY(tide_query_slot_process(slot, &turn->laked->query_target, &process, err));
+    const tide_status status = run(turn->laked, process, &ask, err);
+    const bool is_cut =
+        status == TIDE_E_LIMIT && a.is_begun && !tide_query_process_was_out_of_memory(process);
     if (!is_cut)
         TIDE_TRY(status);
     LAKE(QueryResponse) rest = LAKE_INIT(QUERY_RESPONSE);
     rest.cut = is_cut;
     return tide_rpc_pack(&turn->out, &rest.base, err);
+}
+
+static void serve_query(tide_query_slot *slot, tide_call *call, tide_view message, void *arg)
+{
+    tide_error err = {0};
+    tide_lake_turn turn = {.laked = arg, .call = call};
+    ProtobufCMessage *request = NULL;
+    tide_status status = tide_call_decode(call, message, &request, &err);
+    if (status >= TIDE_OK)
+        status = query(&turn, slot, (const LAKE(QueryRequest) *)request, &err);
+    if (status < TIDE_OK)
+        tide_call_end(call, status, &err);
+    else
+        tide_call_reply(call, tide_buffer_view(&turn.out));
+    tide_buffer_done(&turn.out);
+}
+
+void tide_laked_run_query(tide_call *call, tide_view message, void *arg)
+{
+    tide_laked *laked = arg;
+    (void)message;
+    tide_query_pool_put(laked->queries, call, serve_query, laked);
 }

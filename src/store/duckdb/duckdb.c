@@ -269,7 +269,7 @@ tide_status tide_duckdb_open(tide_duckdb **out, const char *path,
 
 void tide_duckdb_close(tide_duckdb *db)
 {
-    if (!db || atomic_load(&db->left_count) > 0) /* see duckdb_apart.c */
+    if (!db)
         return;
     if (db->handle)
         db->api->close(&db->handle);

@@ -205,12 +205,6 @@ typedef struct tide_duck_ask {
 TIDE_MUST_CHECK tide_status tide_duckdb_ask(tide_duckdb *db, const tide_duck_ask *ask,
                                             tide_error *err);
 
-/* The same, and the time holds also where DuckDB does not heed an interruption: TIDE_E_TIMEOUT a second later at the latest. What does not end then
- * goes on by itself and hands over nothing any more; until it is done no other question begins (TIDE_E_BUSY), and closing the database leaves it
- * open. The functions are called on another thread, one at a time, while this one waits. */
-TIDE_MUST_CHECK tide_status tide_duckdb_ask_apart(tide_duckdb *db, const tide_duck_ask *ask,
-                                                  tide_error *err);
-
 /* ---- ranges of rows, of any sink ---- */
 
 struct tide_buffer;

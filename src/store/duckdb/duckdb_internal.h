@@ -26,8 +26,7 @@ struct tide_duckdb {
     int dir_fd;            /* of the directory it lies in; -1: in memory */
     uint64_t wal_inode;    /* the log whose directory entry is known to be on disk */
     int64_t wal_birth_ns;
-    tide_duck_cord *cord;  /* NULL: none */
-    atomic_int left_count; /* questions that nobody waits for any more, and that use it still */
+    tide_duck_cord *cord; /* NULL: none */
 };
 
 struct tide_duck {

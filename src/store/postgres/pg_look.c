@@ -1,6 +1,8 @@
 /* pg_look.c - somebody's own SQL on PostgreSQL. See look.h. */
 #include <assert.h>
+#include <errno.h>
 #include <inttypes.h>
+#include <poll.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -134,9 +136,10 @@ static tide_status tell_columns(progress *p, const PGresult *result, tide_error 
     if (p->is_told)
         return TIDE_OK;
     p->is_told = true;
-    if (count > TIDE_LOOK_COLUMNS_MAX)
-        return tide_fail(err, TIDE_E_LIMIT, "more than %d columns", TIDE_LOOK_COLUMNS_MAX);
-    const char *names[TIDE_LOOK_COLUMNS_MAX];
+    if (count > TIDE_READONLY_QUERY_COLUMNS_MAX)
+        return tide_fail(err, TIDE_E_LIMIT, "more than %d columns",
+                         TIDE_READONLY_QUERY_COLUMNS_MAX);
+    const char *names[TIDE_READONLY_QUERY_COLUMNS_MAX];
     for (int i = 0; i < count; i++)
         names[i] = tide_pq.fname(result, i);
     p->values = calloc((size_t)count + 1, sizeof *p->values);
@@ -161,10 +164,36 @@ static tide_status take_result(progress *p, const PGresult *result, tide_error *
     return status == PGRES_COMMAND_OK ? TIDE_OK : tide_pg_fail_result(err, result, "query");
 }
 
+/* Wait for the next result, or for the caller to leave. A lost connection is PQgetResult's to report. */
+static tide_status wait_for_result(const progress *p, PGconn *pg, tide_error *err)
+{
+    while (p->look->cancel_fd > 0 && tide_pq.isBusy(pg)) {
+        struct pollfd fds[] = {{.fd = tide_pq.socket(pg), .events = POLLIN},
+                               {.fd = p->look->cancel_fd, .events = POLLIN}};
+        if (poll(fds, 2, -1) < 0 && errno != EINTR)
+            return TIDE_OK;
+        if (fds[1].revents != 0) {
+            char words[256];
+            PGcancel *cancel = tide_pq.getCancel(pg);
+            if (cancel)
+                (void)tide_pq.cancel(cancel, words, sizeof words);
+            tide_pq.freeCancel(cancel);
+            return tide_fail(err, TIDE_E_INTERRUPTED, "the caller left; query cancelled");
+        }
+        if (tide_pq.consumeInput(pg) != 1)
+            return TIDE_OK;
+    }
+    return TIDE_OK;
+}
+
 static tide_status read_rows(progress *p, PGconn *pg, tide_error *err)
 {
     tide_status status = TIDE_OK;
-    for (PGresult *result = tide_pq.getResult(pg); result; result = tide_pq.getResult(pg)) {
+    for (;;) {
+        TIDE_TRY(wait_for_result(p, pg, err));
+        PGresult *result = tide_pq.getResult(pg);
+        if (!result)
+            break;
         if (status >= TIDE_OK)
             status = take_result(p, result, err);
         tide_pq.clear(result);

@@ -359,5 +359,5 @@ const tide_engine_ops tide_pg_ops = {
     .bulk_begin = tide_pg_bulk_begin,
     .bulk_row = tide_pg_bulk_row,
     .bulk_end = tide_pg_bulk_end,
-    .look = pg_look,
+    .readonly_query = pg_look,
 };

@@ -69,6 +69,7 @@ tide_sql_value tide_sqlite_column(const tide_query *query, int index);
 tide_status tide_sqlite_bulk_begin(tide_bulk *bulk, tide_error *err);
 tide_status tide_sqlite_bulk_row(tide_bulk *bulk, const tide_sql_value *values, tide_error *err);
 tide_status tide_sqlite_bulk_end(tide_bulk *bulk, bool is_kept, tide_error *err);
-tide_status tide_sqlite_look(tide_store *store, const tide_readonly_query *look, tide_error *err);
+tide_status tide_sqlite_readonly_query(tide_store *store, const tide_readonly_query *query,
+                                       tide_error *err);
 
 #endif

@@ -319,5 +319,5 @@ const tide_engine_ops tide_sqlite_ops = {
     .bulk_begin = tide_sqlite_bulk_begin,
     .bulk_row = tide_sqlite_bulk_row,
     .bulk_end = tide_sqlite_bulk_end,
-    .look = tide_sqlite_look,
+    .readonly_query = tide_sqlite_readonly_query,
 };

@@ -234,30 +234,6 @@ static void questions_have_limits(void **state)
     assert_ok_err(ask(t, "SELECT 1", &a), &t->err);
 }
 
-/* One step of a statement cannot be interrupted, and planning computes constants in one: who asks gets an answer in time all the same. */
-static void a_question_that_cannot_be_stopped_is_left(void **state)
-{
-    duck_test *t = *state;
-    answer a = {0};
-    tide_duck_ask question = {.text = "SELECT levenshtein(repeat('a', 30000), repeat('b', 30000))",
-                              .row_max = 10,
-                              .bytes_max = 1000,
-                              .timeout_us = 100000,
-                              .columns = take_columns,
-                              .row = take_row,
-                              .arg = &a};
-    const int64_t before = proc_now_ms();
-    assert_status_err(TIDE_E_TIMEOUT, tide_duckdb_ask_apart(t->db, &question, &t->err), &t->err);
-    assert_true(proc_now_ms() - before < 3000);
-    question.text = "SELECT 1";
-    question.timeout_us = 20000000;
-    tide_status status = TIDE_E_BUSY; /* until that one is done */
-    while (status == TIDE_E_BUSY && proc_now_ms() - before < 60000)
-        status = tide_duckdb_ask_apart(t->db, &question, &t->err);
-    assert_ok_err(status, &t->err);
-    assert_int_equal(1, a.count);
-}
-
 /* Every statement of the catalogue can be prepared on the schema. */
 static void every_statement_prepares(void **state)
 {
@@ -383,7 +359,6 @@ TEST_FILE()
         cmocka_unit_test_setup_teardown(values_of_every_type_can_be_read, setup, teardown),
         cmocka_unit_test_setup_teardown(questions_only_read, setup, teardown),
         cmocka_unit_test_setup_teardown(questions_have_limits, setup, teardown),
-        cmocka_unit_test_setup_teardown(a_question_that_cannot_be_stopped_is_left, setup, teardown),
         cmocka_unit_test_setup_teardown(every_statement_prepares, setup, teardown),
         cmocka_unit_test_setup_teardown(transactions_are_whole, setup, teardown),
         cmocka_unit_test_setup_teardown(a_second_process_is_refused_with_words, setup, teardown),

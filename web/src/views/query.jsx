@@ -72,24 +72,32 @@ function Answer({ answer }) {
   );
 }
 
-// The address has the statement: who is sent it sees the answer.
+// The address carries the statement, so that it can be sent to others. Any web page can open an address,
+// so its statement is shown, and runs on a click only.
 export function Query() {
   const sql = place.value.filters.sql || FIRST;
   const [draft, setDraft] = useState(sql);
   const [turn, setTurn] = useState(0);
-  const [state, setState] = useState({ answer: null, error: null, isBusy: true });
+  const [clicked, setClicked] = useState(FIRST);
+  const [state, setState] = useState({ answer: null, error: null, isBusy: false });
+  const isHeld = sql !== clicked && sql !== FIRST;
   useEffect(() => {
     const abort = new AbortController();
     setDraft(sql);
+    if (isHeld) {
+      setState({ answer: null, error: null, isBusy: false });
+      return undefined;
+    }
     setState((before) => ({ ...before, error: null, isBusy: true }));
     select(sql, abort.signal).then(
       (answer) => setState({ answer, error: null, isBusy: false }),
       (error) => error.name === "AbortError" || setState({ answer: null, error, isBusy: false }),
     );
     return () => abort.abort();
-  }, [sql, turn]);
+  }, [sql, turn, isHeld]);
   const run = (event) => {
     event.preventDefault();
+    setClicked(draft);
     if (draft === sql) setTurn(turn + 1);
     else location.hash = address("query", [], { sql: draft });
   };
@@ -102,6 +110,7 @@ export function Query() {
           onKeyDown={(event) => (event.ctrlKey || event.metaKey) && event.key === "Enter" && run(event)} />
         <button type="submit" disabled={state.isBusy} aria-busy={state.isBusy}>{state.isBusy ? "running …" : "run (Ctrl-Enter)"}</button>
       </form>
+      {isHeld && <p class="note" role="status">This statement is from the address. Read it, then run it.</p>}
       <Failure error={state.error} what="a colony's rows" />
       {state.answer && <Answer answer={state.answer} />}
       <Command text={`tidemark query ${word(draft)}`} />

@@ -1,0 +1,21 @@
+/* query_child.h - the loop of a query process: one query at a time, from stdin to stdout.
+ *
+ * A hidden command of the program runs it. It opens one file or directory, confines itself
+ * (query_limits.h) and serves the frames of query_frame.h until stdin ends.
+ *
+ * Survives: nothing; it can be killed at any point.
+ * Limits: those of each query, and its memory. */
+#ifndef TIDE_RUNTIME_QUERY_QUERY_CHILD_H
+#define TIDE_RUNTIME_QUERY_QUERY_CHILD_H
+
+#include <tidemark/error.h>
+
+enum {
+    /* The file was replaced before the query began: start another process. */
+    TIDE_QUERY_EXIT_STALE = 75,
+};
+
+/* TIDE_OK: stdin has ended. Exits with TIDE_QUERY_EXIT_STALE by itself. */
+TIDE_MUST_CHECK tide_status tide_query_child_run(tide_error *err);
+
+#endif
