@@ -9,6 +9,7 @@
 #include "base/digest.h"
 #include "base/interface/caller.h"
 #include "base/interface/sized.h"
+#include "base/text/base64.h"
 #include "store/statement.h"
 #include "tidemark_sql.h"
 
@@ -19,7 +20,6 @@ enum {
 };
 
 static const char PREFIX[] = "tide_";
-static const char BASE64URL[] = "ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz0123456789-_";
 
 _Static_assert(sizeof PREFIX + SECRET_DIGITS == (int)TIDE_TOKEN_TEXT_SIZE, "one size");
 
@@ -74,27 +74,16 @@ tide_status tide_token_check_name(const char *name, tide_error *err)
 
 /* ---- create ---- */
 
-/* base64url without padding: three bytes are four digits; the last two of 32 are three. */
-static void encode_secret(char out[SECRET_DIGITS + 1], const uint8_t secret[SECRET_LEN])
-{
-    uint32_t bits = 0;
-    int bit_count = 0;
-    char *at = out;
-    for (int i = 0; i < SECRET_LEN; i++) {
-        bits = (bits << 8 | secret[i]) & 0xFFFFU;
-        for (bit_count += 8; bit_count >= 6; bit_count -= 6)
-            *at++ = BASE64URL[bits >> (bit_count - 6) & 63U];
-    }
-    *at++ = BASE64URL[bits << (6 - bit_count) & 63U];
-    *at = '\0';
-}
-
 static void make_text(char text[TIDE_TOKEN_TEXT_SIZE], tide_env *env)
 {
     uint8_t secret[SECRET_LEN];
     env->random(env, secret, sizeof secret);
     memcpy(text, PREFIX, sizeof PREFIX - 1);
-    encode_secret(text + sizeof PREFIX - 1, secret);
+    char *digits = text + sizeof PREFIX - 1;
+    digits[tide_base64_encode_to(digits, tide_view_bytes((const char *)secret, SECRET_LEN),
+                                 false)] = '\0';
+    for (char *at = digits; *at; at++) /* base64url */
+        *at = *at == '+' ? '-' : *at == '/' ? '_' : *at;
     explicit_bzero(secret, sizeof secret);
 }
 

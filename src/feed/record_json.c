@@ -3,6 +3,7 @@
 
 #include <inttypes.h>
 
+#include "base/text/base64.h"
 #include "base/text/json.h"
 
 /* Keys that stand there twice are written once, with their last value, as a protobuf parser reads them. Maps are small; a larger
@@ -53,18 +54,8 @@ static tide_status append_ids(tide_buffer *out, const tide_stream_type *type, in
 
 static tide_status append_base64(tide_buffer *out, tide_view bytes)
 {
-    static const char DIGITS[] = "ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz0123456789+/";
     TIDE_TRY(tide_buffer_append_byte(out, '"'));
-    for (size_t at = 0; at < bytes.len; at += 3) {
-        const size_t len = bytes.len - at < 3 ? bytes.len - at : 3;
-        uint32_t word = 0;
-        for (size_t i = 0; i < 3; i++)
-            word = word << 8 | (i < len ? (uint8_t)bytes.ptr[at + i] : 0U);
-        char digits[4] = {DIGITS[word >> 18 & 63], DIGITS[word >> 12 & 63],
-                          len > 1 ? DIGITS[word >> 6 & 63] : '=',
-                          len > 2 ? DIGITS[word & 63] : '='};
-        TIDE_TRY(tide_buffer_append(out, digits, sizeof digits));
-    }
+    TIDE_TRY(tide_base64_encode(out, bytes, true));
     return tide_buffer_append_byte(out, '"');
 }
 

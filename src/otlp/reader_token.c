@@ -4,6 +4,8 @@
 #include <stddef.h>
 
 #include "base/digest.h"
+#include "base/text/base64.h"
+#include "base/text/json_canon.h"
 
 static tide_status fail_token(const tide_otlp_reader *reader, const tide_json_token *token,
                               const char *what)
@@ -12,81 +14,6 @@ static tide_status fail_token(const tide_otlp_reader *reader, const tide_json_to
 }
 
 /* ---- texts ---- */
-
-static uint32_t read_unit(const char *digits)
-{
-    uint8_t bytes[2] = {0};
-    /* The scanner has seen that these are four digits. */
-    TIDE_IGNORE(tide_hex_decode(bytes, sizeof bytes, tide_view_bytes(digits, 4)));
-    return (uint32_t)bytes[0] << 8 | bytes[1];
-}
-
-static size_t put_utf8(char *out, uint32_t code)
-{
-    if (code < 0x80) {
-        out[0] = (char)code;
-        return 1;
-    }
-    if (code < 0x800) {
-        out[0] = (char)(0xC0U | code >> 6);
-        out[1] = (char)(0x80U | (code & 0x3FU));
-        return 2;
-    }
-    if (code < 0x10000) {
-        out[0] = (char)(0xE0U | code >> 12);
-        out[1] = (char)(0x80U | (code >> 6 & 0x3FU));
-        out[2] = (char)(0x80U | (code & 0x3FU));
-        return 3;
-    }
-    out[0] = (char)(0xF0U | code >> 18);
-    out[1] = (char)(0x80U | (code >> 12 & 0x3FU));
-    out[2] = (char)(0x80U | (code >> 6 & 0x3FU));
-    out[3] = (char)(0x80U | (code & 0x3FU));
-    return 4;
-}
-
-static char simple_escape(char kind)
-{
-    switch (kind) {
-    case 'b':
-        return '\b';
-    case 'f':
-        return '\f';
-    case 'n':
-        return '\n';
-    case 'r':
-        return '\r';
-    case 't':
-        return '\t';
-    default:
-        return kind; /* a quote, a slash, a backslash */
-    }
-}
-
-/* What stands between the quotes; the scanner has checked it. Never longer than it was written. */
-static size_t unescape(char *out, tide_view text)
-{
-    size_t len = 0;
-    for (size_t at = 0; at < text.len;) {
-        if (text.ptr[at] != '\\') {
-            out[len++] = text.ptr[at++];
-            continue;
-        }
-        if (text.ptr[at + 1] != 'u') {
-            out[len++] = simple_escape(text.ptr[at + 1]);
-            at += 2;
-            continue;
-        }
-        uint32_t code = read_unit(text.ptr + at + 2);
-        at += 6;
-        if (code >= 0xD800 && code <= 0xDBFF) {
-            code = 0x10000 + ((code - 0xD800) << 10) + (read_unit(text.ptr + at + 2) - 0xDC00);
-            at += 6;
-        }
-        len += put_utf8(out + len, code);
-    }
-    return len;
-}
 
 tide_status tide_otlp_token_text(tide_otlp_reader *reader, const tide_json_token *token,
                                  tide_view *out)
@@ -97,47 +24,12 @@ tide_status tide_otlp_token_text(tide_otlp_reader *reader, const tide_json_token
         return TIDE_OK;
     char *room;
     TIDE_TRY(tide_otlp_reader_room(reader, inside.len, &room));
-    *out = room ? tide_view_bytes(room, unescape(room, inside)) : tide_view_of("");
+    *out =
+        room ? tide_view_bytes(room, tide_json_unescape_to(room, token->text)) : tide_view_of("");
     return TIDE_OK;
 }
 
 /* ---- bytes ---- */
-
-/* The standard alphabet and the one of URLs, as protobuf's JSON form asks for. */
-static int base64_digit(char c)
-{
-    if (c >= 'A' && c <= 'Z')
-        return c - 'A';
-    if (c >= 'a' && c <= 'z')
-        return c - 'a' + 26;
-    if (c >= '0' && c <= '9')
-        return c - '0' + 52;
-    if (c == '+' || c == '-')
-        return 62;
-    return c == '/' || c == '_' ? 63 : -1;
-}
-
-static bool decode_base64(char *out, tide_view text, size_t *out_len)
-{
-    while (text.len > 0 && text.ptr[text.len - 1] == '=')
-        text.len--;
-    size_t len = 0;
-    uint32_t bits = 0;
-    unsigned count = 0;
-    for (size_t i = 0; i < text.len; i++) {
-        const int digit = base64_digit(text.ptr[i]);
-        if (digit < 0)
-            return false;
-        bits = bits << 6 | (uint32_t)digit;
-        count += 6;
-        if (count >= 8) {
-            count -= 8;
-            out[len++] = (char)(bits >> count & 0xFFU);
-        }
-    }
-    *out_len = len;
-    return count < 6; /* a single digit is no byte */
-}
 
 static tide_status read_base64(tide_otlp_reader *reader, const tide_json_token *token,
                                tide_otlp_field *field)
@@ -150,7 +42,7 @@ static tide_status read_base64(tide_otlp_reader *reader, const tide_json_token *
     if (!room)
         return TIDE_OK;
     size_t len;
-    if (!decode_base64(room, text, &len))
+    if (!tide_base64_decode_to(room, text, &len))
         return fail_token(reader, token, "this is not base64");
     field->text = tide_view_bytes(room, len);
     return TIDE_OK;

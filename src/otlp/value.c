@@ -5,6 +5,7 @@
 #include <string.h>
 
 #include "base/cleanup.h"
+#include "base/text/base64.h"
 #include "base/text/json.h"
 #include "base/text/utf8.h"
 
@@ -52,37 +53,12 @@ tide_status tide_otlp_double_text(tide_otlp *otlp, double number, tide_view *out
     return keep_text(otlp, tide_buffer_view(&otlp->json), out);
 }
 
-static void encode_base64(char *out, tide_view bytes)
-{
-    static const char digits[] = "ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz0123456789+/";
-    for (size_t at = 0; at < bytes.len; at += 3) {
-        const size_t left = bytes.len - at;
-        uint32_t bits = (uint32_t)(uint8_t)bytes.ptr[at] << 16;
-        if (left > 1)
-            bits |= (uint32_t)(uint8_t)bytes.ptr[at + 1] << 8;
-        if (left > 2)
-            bits |= (uint8_t)bytes.ptr[at + 2];
-        *out++ = digits[bits >> 18];
-        *out++ = digits[bits >> 12 & 63U];
-        *out++ = digits[bits >> 6 & 63U];
-        *out++ = digits[bits & 63U];
-        if (left < 3)
-            out[-1] = '=';
-        if (left < 2)
-            out[-2] = '=';
-    }
-}
-
 static tide_status base64_text(tide_otlp *otlp, tide_view bytes, tide_view *out)
 {
-    const size_t len = (bytes.len + 2) / 3 * 4;
     char *room;
-    *out = tide_view_of("");
-    TIDE_TRY(tide_otlp_reader_room(&otlp->reader, len, &room));
-    if (!room)
-        return TIDE_OK;
-    encode_base64(room, bytes);
-    *out = tide_view_bytes(room, len);
+    TIDE_TRY(tide_otlp_reader_room(&otlp->reader, TIDE_BASE64_LEN(bytes.len), &room));
+    *out =
+        room ? tide_view_bytes(room, tide_base64_encode_to(room, bytes, true)) : tide_view_of("");
     return TIDE_OK;
 }
 

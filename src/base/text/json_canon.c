@@ -9,6 +9,7 @@
 #include "base/cleanup.h"
 #include "base/digest.h"
 #include "base/text/json.h"
+#include "base/text/utf8.h"
 
 tide_status tide_json_check(tide_view text, tide_error *err)
 {
@@ -73,6 +74,30 @@ uint32_t tide_json_string_next(tide_view *rest)
     assert(len <= rest->len);
     *rest = tide_view_bytes(rest->ptr + len, rest->len - len);
     return character;
+}
+
+size_t tide_json_unescape_to(char *out, tide_view quoted)
+{
+    tide_view rest = tide_view_bytes(quoted.ptr + 1, quoted.len - 2);
+    size_t len = 0;
+    while (rest.len > 0) {
+        const char *escape = memchr(rest.ptr, '\\', rest.len);
+        const size_t plain_len = escape ? (size_t)(escape - rest.ptr) : rest.len;
+        memcpy(out + len, rest.ptr, plain_len);
+        len += plain_len;
+        rest = tide_view_bytes(rest.ptr + plain_len, rest.len - plain_len);
+        if (escape)
+            len += tide_utf8_put(out + len, tide_json_string_next(&rest));
+    }
+    return len;
+}
+
+tide_status tide_json_unescape(tide_buffer *out, tide_view quoted)
+{
+    TIDE_TRY(tide_buffer_reserve(out, quoted.len - 2));
+    out->len += tide_json_unescape_to(out->ptr + out->len, quoted);
+    out->ptr[out->len] = '\0';
+    return TIDE_OK;
 }
 
 /* What UTF-16 code units compare by: characters above U+FFFF begin with a unit of 0xD800..0xDBFF,
@@ -161,22 +186,6 @@ static tide_status fail_twice(const writer *w, const member *m, tide_error *err)
     return tide_json_scan_fail(w->text, m->offset, "a key that this object has already", err);
 }
 
-static tide_status append_utf8(tide_buffer *out, uint32_t character)
-{
-    const uint8_t last = (uint8_t)(0x80U | (character & 0x3FU));
-    const uint8_t third = (uint8_t)(0x80U | (character >> 6 & 0x3FU));
-    const uint8_t second = (uint8_t)(0x80U | (character >> 12 & 0x3FU));
-    if (character < 0x80)
-        return tide_buffer_append_byte(out, (uint8_t)character);
-    if (character < 0x800)
-        return tide_buffer_append(out, (uint8_t[]){(uint8_t)(0xC0U | character >> 6), last}, 2);
-    if (character < 0x10000)
-        return tide_buffer_append(out, (uint8_t[]){(uint8_t)(0xE0U | character >> 12), third, last},
-                                  3);
-    return tide_buffer_append(
-        out, (uint8_t[]){(uint8_t)(0xF0U | character >> 18), second, third, last}, 4);
-}
-
 /* A character that was written as an escape. */
 static tide_status append_character(tide_buffer *out, uint32_t character)
 {
@@ -187,7 +196,8 @@ static tide_status append_character(tide_buffer *out, uint32_t character)
         return tide_buffer_append(out, (char[]){'\\', KINDS[meaning - MEANINGS]}, 2);
     if (character < 0x20)
         return tide_buffer_printf(out, "\\u%04" PRIx32, character);
-    return append_utf8(out, character);
+    char bytes[4];
+    return tide_buffer_append(out, bytes, tide_utf8_put(bytes, character));
 }
 
 /* A valid string, with its quotes. What stands in it unescaped needs no escape. */

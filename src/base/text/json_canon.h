@@ -25,8 +25,7 @@
  * open, and while the members of an object are put in order a copy of it.
  *
  * Threads: pure. Limits: TIDE_JSON_TEXT_MAX, TIDE_JSON_NESTING_MAX. */
-#ifndef TIDE_BASE_TEXT_JSON_CANON_H
-#define TIDE_BASE_TEXT_JSON_CANON_H
+#pragma once
 
 #include <tidemark/error.h>
 #include <tidemark/export.h>
@@ -62,4 +61,8 @@ int tide_json_key_compare(tide_view a, tide_view b);
  * opening quote and not at the closing one. */
 uint32_t tide_json_string_next(tide_view *rest);
 
-#endif
+/* Append the content of a string or key as the scanner gives it (with its quotes, valid): escapes
+ * are resolved. TIDE_E_LIMIT, TIDE_E_NOMEM. The other one writes to memory of the caller, which has
+ * room for quoted.len - 2 bytes, and returns how many they are. */
+TIDE_MUST_CHECK tide_status tide_json_unescape(tide_buffer *out, tide_view quoted);
+size_t tide_json_unescape_to(char *out, tide_view quoted);

@@ -5,76 +5,7 @@
 #include <string.h>
 
 #include "base/arena.h"
-#include "base/text/json_scan.h"
-
-/* ---- texts ---- */
-
-static uint32_t read_hex(const char *at)
-{
-    uint32_t unit = 0;
-    for (int i = 0; i < 4; i++) {
-        const uint32_t c = (uint8_t)at[i];
-        unit = unit * 16 + (c <= '9' ? c - '0' : (c | 0x20U) - 'a' + 10);
-    }
-    return unit;
-}
-
-static tide_status append_code_point(tide_buffer *out, uint32_t code)
-{
-    uint8_t bytes[4];
-    size_t len = 0;
-    if (code < 0x80) {
-        bytes[len++] = (uint8_t)code;
-    } else if (code < 0x800) {
-        bytes[len++] = (uint8_t)(0xC0U | code >> 6);
-    } else if (code < 0x10000) {
-        bytes[len++] = (uint8_t)(0xE0U | code >> 12);
-        bytes[len++] = (uint8_t)(0x80U | (code >> 6 & 0x3FU));
-    } else {
-        bytes[len++] = (uint8_t)(0xF0U | code >> 18);
-        bytes[len++] = (uint8_t)(0x80U | (code >> 12 & 0x3FU));
-        bytes[len++] = (uint8_t)(0x80U | (code >> 6 & 0x3FU));
-    }
-    if (code >= 0x80)
-        bytes[len++] = (uint8_t)(0x80U | (code & 0x3FU));
-    return tide_buffer_append(out, bytes, len);
-}
-
-/* The escape at *at, which the scanner found valid; *at moves behind it. */
-static tide_status append_escape(tide_buffer *out, const char **at)
-{
-    static const char letters[] = "bfnrt";
-    static const char means[] = "\b\f\n\r\t";
-    const char kind = (*at)[1];
-    if (kind != 'u') {
-        const char *letter = strchr(letters, kind);
-        *at += 2;
-        return tide_buffer_append_byte(out, (uint8_t)(letter ? means[letter - letters] : kind));
-    }
-    uint32_t code = read_hex(*at + 2);
-    *at += 6;
-    if (code >= 0xD800 && code <= 0xDBFF) {
-        code = 0x10000 + ((code - 0xD800) << 10) + (read_hex(*at + 2) - 0xDC00);
-        *at += 6;
-    }
-    return append_code_point(out, code);
-}
-
-tide_status tide_json_unescape(tide_buffer *out, tide_view quoted)
-{
-    const char *at = quoted.ptr + 1;
-    const char *end = quoted.ptr + quoted.len - 1;
-    tide_status status = TIDE_OK;
-    while (at < end && status == TIDE_OK) {
-        const char *escape = memchr(at, '\\', (size_t)(end - at));
-        const size_t plain_len = (size_t)((escape ? escape : end) - at);
-        status = tide_buffer_append(out, at, plain_len);
-        at += plain_len;
-        if (escape && status == TIDE_OK)
-            status = append_escape(out, &at);
-    }
-    return status;
-}
+#include "base/text/json_canon.h"
 
 /* ---- building ---- */
 

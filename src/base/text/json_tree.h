@@ -15,8 +15,7 @@
  * Memory: 64 bytes per value and the texts, at most 40 times the length of the document.
  *
  * Threads: a tree can be read by several threads at once. Limits: TIDE_JSON_NESTING_MAX. */
-#ifndef TIDE_BASE_TEXT_JSON_TREE_H
-#define TIDE_BASE_TEXT_JSON_TREE_H
+#pragma once
 
 #include <stdbool.h>
 #include <stddef.h>
@@ -79,9 +78,3 @@ double tide_json_node_real(const tide_json_node *node);     /* of both kinds; 0:
 
 /* Do both say the same? The order of members counts for nothing, 1 and 1.0 differ. */
 bool tide_json_node_equal(const tide_json_node *a, const tide_json_node *b);
-
-/* Append the content of a string or key as the scanner gives it (with its quotes, valid): escapes
- * are resolved. TIDE_E_LIMIT, TIDE_E_NOMEM. */
-TIDE_MUST_CHECK tide_status tide_json_unescape(tide_buffer *out, tide_view quoted);
-
-#endif

@@ -1,7 +1,5 @@
 #include "base/text/utf8.h"
 
-#include <stdint.h>
-
 /* What may follow a first byte. The second byte's range is narrower where it has to keep out
  * overlong forms (E0, F0), surrogates (ED) and numbers above U+10FFFF (F4). */
 typedef struct shape {
@@ -100,4 +98,17 @@ tide_view tide_utf8_cut(tide_view text, size_t max)
     while (len > 0 && max - len < 3 && ((uint8_t)text.ptr[len] & 0xC0U) == 0x80U)
         len--;
     return tide_view_bytes(text.ptr, len);
+}
+
+size_t tide_utf8_put(char out[4], uint32_t character)
+{
+    if (character < 0x80) {
+        out[0] = (char)character;
+        return 1;
+    }
+    const size_t len = character < 0x800 ? 2 : character < 0x10000 ? 3 : 4;
+    for (size_t i = len - 1; i > 0; i--, character >>= 6)
+        out[i] = (char)(0x80U | (character & 0x3FU));
+    out[0] = (char)((0xF00U >> len & 0xFFU) | character);
+    return len;
 }

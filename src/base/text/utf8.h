@@ -8,11 +8,11 @@
  * maximal prefix of a broken character becomes one U+FFFD, as browsers do it.
  *
  * Threads: pure. */
-#ifndef TIDE_BASE_TEXT_UTF8_H
-#define TIDE_BASE_TEXT_UTF8_H
+#pragma once
 
 #include <stdbool.h>
 #include <stddef.h>
+#include <stdint.h>
 
 #include <tidemark/export.h>
 #include <tidemark/status.h>
@@ -31,7 +31,8 @@ bool tide_utf8_valid(tide_view text);
  * many. TIDE_E_LIMIT, TIDE_E_NOMEM: out is as before and *replaced untouched. */
 TIDE_MUST_CHECK tide_status tide_utf8_clean(tide_buffer *out, tide_view text, size_t *replaced);
 
+/* Write a character as UTF-8; returns how many bytes. */
+size_t tide_utf8_put(char out[4], uint32_t character);
+
 /* The longest part of text of at most max bytes that does not end inside a character. */
 tide_view tide_utf8_cut(tide_view text, size_t max);
-
-#endif

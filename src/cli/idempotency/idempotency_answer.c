@@ -1,28 +1,14 @@
 #include "cli/idempotency/idempotency_answer.h"
 
-#include <openssl/evp.h>
-
 #include <tidemark/idempotency.h>
 
 #include "base/cleanup.h"
+#include "base/text/base64.h"
 #include "base/text/json.h"
 #include "base/text/json_tree.h"
 #include "base/text/utf8.h"
 
 /* ---- encode ---- */
-
-static tide_status append_base64(tide_buffer *json, tide_view bytes)
-{
-    if (bytes.len > TIDE_IDEMPOTENCY_RESPONSE_MAX / 4 * 3)
-        return TIDE_E_LIMIT;
-    const size_t len = (bytes.len + 2) / 3 * 4;
-    TIDE_TRY(tide_buffer_reserve(json, len + 1));
-    const int written = EVP_EncodeBlock((unsigned char *)json->ptr + json->len,
-                                        (const unsigned char *)bytes.ptr, (int)bytes.len);
-    json->len += (size_t)written;
-    json->ptr[json->len] = '\0';
-    return TIDE_OK;
-}
 
 static tide_status append_output(tide_buffer *json, tide_view out)
 {
@@ -35,7 +21,7 @@ static tide_status append_output(tide_buffer *json, tide_view out)
         tide_buffer_truncate(json, before); /* escapes may make it six times as long */
     }
     TIDE_TRY(tide_buffer_append_text(json, ",\"stdout_base64\":\""));
-    TIDE_TRY(append_base64(json, out));
+    TIDE_TRY(tide_base64_encode(json, out, true));
     return tide_buffer_append_text(json, "\"");
 }
 
@@ -70,25 +56,6 @@ static tide_status fail_foreign(tide_error *err)
                      "the key has an answer that is not that of a command run here");
 }
 
-static tide_status decode_base64(tide_buffer *out, tide_view text, tide_error *err)
-{
-    if (text.len % 4 != 0 || text.len > TIDE_IDEMPOTENCY_RESPONSE_MAX)
-        return fail_foreign(err);
-    if (text.len == 0)
-        return TIDE_OK;
-    if (tide_buffer_reserve(out, text.len / 4 * 3) < TIDE_OK)
-        return tide_no_memory(err);
-    const int written =
-        EVP_DecodeBlock((unsigned char *)out->ptr, (const unsigned char *)text.ptr, (int)text.len);
-    if (written < 0)
-        return fail_foreign(err);
-    size_t padding = text.ptr[text.len - 1] == '=';
-    padding += text.ptr[text.len - 2] == '=';
-    out->len = (size_t)written - padding;
-    out->ptr[out->len] = '\0';
-    return TIDE_OK;
-}
-
 static tide_status decode_output(tide_cli_answer *answer, const tide_json_node *object,
                                  tide_error *err)
 {
@@ -99,7 +66,9 @@ static tide_status decode_output(tide_cli_answer *answer, const tide_json_node *
         if (tide_buffer_append_view(&answer->out, text->text) < TIDE_OK)
             return tide_no_memory(err);
     } else if (tide_json_node_is(base64, TIDE_JSON_TYPE_TEXT)) {
-        TIDE_TRY(decode_base64(&answer->out, base64->text, err));
+        const tide_status status = tide_base64_decode(&answer->out, base64->text);
+        if (status < TIDE_OK)
+            return status == TIDE_E_NOMEM ? tide_no_memory(err) : fail_foreign(err);
     } else if (tide_json_node_is(len, TIDE_JSON_TYPE_INTEGER)) {
         answer->is_out_over = true;
         answer->out_len = (uint64_t)tide_json_node_integer(len);

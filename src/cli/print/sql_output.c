@@ -1,11 +1,10 @@
 #include "cli/print/sql_output.h"
 
+#include "base/text/base64.h"
 #include <inttypes.h>
 #include <math.h>
 #include <stdlib.h>
 #include <string.h>
-
-#include "net/codec/base64.h"
 
 enum {
     BLOB_SHOWN = 32, /* bytes of a BLOB that a table shows */

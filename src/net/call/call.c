@@ -6,8 +6,8 @@
 #include <stdlib.h>
 
 #include "base/cleanup.h"
+#include "base/text/base64.h"
 #include "net/call/call_core.h"
-#include "net/codec/base64.h"
 #include "net/codec/protobuf_guard.h"
 #include "net/codec/status_details.h"
 
@@ -80,11 +80,6 @@ tide_view tide_call_metadata_view(const tide_call *call, const char *name)
     return field ? tide_view_bytes(field->value, field->value_len) : tide_view_bytes(NULL, 0);
 }
 
-const char *tide_call_peer(const tide_call *call)
-{
-    return call->peer;
-}
-
 const char *tide_call_identity(const tide_call *call)
 {
     return call->has_identity ? call->identity.name : NULL;
@@ -98,11 +93,6 @@ tide_call_role tide_call_role_of(const tide_call *call)
 int64_t tide_call_deadline_us(const tide_call *call)
 {
     return call->deadline_us;
-}
-
-const char *tide_call_http_method(const tide_call *call)
-{
-    return call->method;
 }
 
 const char *tide_call_path(const tide_call *call)
@@ -215,11 +205,6 @@ static void add_field(tide_call *call, bool is_trailer, const char *name, tide_v
     tide_call_unlock(call);
 }
 
-void tide_call_add_header_view(tide_call *call, const char *name, tide_view value)
-{
-    add_field(call, false, name, value);
-}
-
 void tide_call_add_trailer_view(tide_call *call, const char *name, tide_view value)
 {
     add_field(call, true, name, value);
@@ -228,11 +213,6 @@ void tide_call_add_trailer_view(tide_call *call, const char *name, tide_view val
 void tide_call_add_header(tide_call *call, const char *name, const char *value)
 {
     add_field(call, false, name, tide_view_of(value));
-}
-
-void tide_call_add_trailer(tide_call *call, const char *name, const char *value)
-{
-    add_field(call, true, name, tide_view_of(value));
 }
 
 void tide_call_compress(tide_call *call, bool is_compressed)

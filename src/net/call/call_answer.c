@@ -7,8 +7,8 @@
 #include <string.h>
 
 #include "base/cleanup.h"
+#include "base/text/base64.h"
 #include "net/call/call_core.h"
-#include "net/codec/base64.h"
 #include "net/codec/status_details.h"
 
 enum {

@@ -5,8 +5,8 @@
 
 #include "base/buffer.h"
 #include "base/cleanup.h"
+#include "base/text/base64.h"
 #include "net/call/call_core.h"
-#include "net/codec/base64.h"
 #include "net/http/authority.h"
 
 enum { ANSWER_HEAD_MAX = 65536, DETAILS_LEN_MAX = 16384 };

@@ -5,10 +5,10 @@
 #include <string.h>
 
 #include "base/cleanup.h"
+#include "base/text/base64.h"
 #include "base/text/json_tree.h"
 #include "base/text/utf8.h"
 #include "net/client/client_internal.h"
-#include "net/codec/base64.h"
 #include "net/codec/protobuf_wire.h"
 
 enum { WORDS_MAX = 300, DETAILS_MAX = 16384 };

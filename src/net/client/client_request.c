@@ -6,8 +6,8 @@
 #include "base/cleanup.h"
 #include "base/cond_wait.h"
 #include "base/file.h"
+#include "base/text/base64.h"
 #include "net/client/client_internal.h"
-#include "net/codec/base64.h"
 
 enum { PATH_LEN_MAX = 2048, FIELD_LEN_MAX = 16384, LINE_SIZE = 256, UPLOAD_LEN = 16384 };
 

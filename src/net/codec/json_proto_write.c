@@ -6,10 +6,10 @@
 #include <string.h>
 
 #include "base/cleanup.h"
+#include "base/text/base64.h"
 #include "base/text/json.h"
 #include "base/text/json_canon.h"
 #include "base/text/timefmt.h"
-#include "net/codec/base64.h"
 #include "net/codec/json_field.h"
 #include "net/codec/json_format.h"
 #include "net/codec/json_value.h"

@@ -6,7 +6,7 @@
 #include <strings.h>
 
 #include "base/list.h"
-#include "net/codec/base64.h"
+#include "base/text/base64.h"
 
 void tide_head_init(tide_head *head, size_t max)
 {

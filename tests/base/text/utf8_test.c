@@ -123,6 +123,25 @@ static void a_cut_does_not_split_a_character(void **state)
     assert_int_equal(tide_utf8_cut(tide_view_of("\x80\x80\x80\x80\x80\x80\x80\x80"), 7).len, 4);
 }
 
+/* Both ends of every length. */
+static void a_character_is_written_as_it_is_read(void **state)
+{
+    (void)state;
+    static const uint32_t characters[] = {0x00,  0x7F,   0x80,    0x7FF,
+                                          0x800, 0xFFFF, 0x10000, 0x10FFFF};
+    for (size_t i = 0; i < sizeof characters / sizeof characters[0]; i++) {
+        char bytes[4];
+        size_t len = 0;
+        const size_t put_len = tide_utf8_put(bytes, characters[i]);
+        assert_int_equal(put_len, i / 2 + 1);
+        assert_true(tide_utf8_next(tide_view_bytes(bytes, put_len), &len));
+        assert_int_equal(len, put_len);
+    }
+    char bytes[4];
+    assert_int_equal(tide_utf8_put(bytes, 0x20AC), 3);
+    assert_memory_equal(bytes, "\xE2\x82\xAC", 3);
+}
+
 TEST_FILE()
 {
     const struct CMUnitTest tests[] = {
@@ -131,6 +150,7 @@ TEST_FILE()
         cmocka_unit_test(random_bytes_come_out_valid),
         cmocka_unit_test(text_that_does_not_fit_leaves_the_buffer_alone),
         cmocka_unit_test(a_cut_does_not_split_a_character),
+        cmocka_unit_test(a_character_is_written_as_it_is_read),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }
