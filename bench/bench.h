@@ -15,8 +15,7 @@
  * exit code 1.
  *
  * Threads: bench_run starts and joins its own; everything else belongs to the main thread. */
-#ifndef TIDEMARK_BENCH_BENCH_H
-#define TIDEMARK_BENCH_BENCH_H
+#pragma once
 
 #include <stdbool.h>
 #include <stddef.h>
@@ -104,5 +103,3 @@ void bench_must(tide_status status, const tide_error *err, const char *what);
 
 /* Zeroed, and never NULL. */
 void *bench_alloc(size_t size);
-
-#endif

@@ -12,8 +12,7 @@
  *
  * Whatever fails ends the program.
  * Threads: the main thread's. */
-#ifndef TIDEMARK_BENCH_COLONY_PLACE_H
-#define TIDEMARK_BENCH_COLONY_PLACE_H
+#pragma once
 
 #include "feed_load.h"
 #include "services/agent/running_agent.h"
@@ -58,5 +57,3 @@ void colony_place_stop(running_agent *colony);
 
 /* One number that the colony answers to a statement. Upper bound of the wait: of an ordinary call. */
 int64_t colony_ask(tide_client *client, const char *sql);
-
-#endif

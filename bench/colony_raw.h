@@ -6,12 +6,9 @@
  *     DuckDB       the appender, by chunks (store/duckdb/duckdb.h)
  *
  * Opening and closing are timed, as they are for the colony. Whatever fails ends the program. Threads: the main thread's. */
-#ifndef TIDEMARK_BENCH_COLONY_RAW_H
-#define TIDEMARK_BENCH_COLONY_RAW_H
+#pragma once
 
 #include "colony_place.h"
 
 /* Insert the rows of `count` pages, COLONY_PAGE each, for each of `sources` agents, in turn. Returns the seconds that it took. */
 double colony_raw_insert(const colony_place *place, const feed_load *pages, int sources, int count);
-
-#endif

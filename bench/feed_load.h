@@ -1,6 +1,5 @@
 /* feed_load.h - spans for the benchmarks of the feed: about 160 bytes each, encoded once and numbered again by every commit. */
-#ifndef TIDEMARK_BENCH_FEED_LOAD_H
-#define TIDEMARK_BENCH_FEED_LOAD_H
+#pragma once
 
 #include "feed/record.h"
 
@@ -28,5 +27,3 @@ void feed_load_init(feed_load *load, int count, int services, int first_service,
 void feed_load_init_at(feed_load *load, int count, int services, int first_service, uint64_t seed,
                        int64_t start_ms);
 void feed_load_done(feed_load *load);
-
-#endif

@@ -1,6 +1,5 @@
 /* fleet_events.h - what is going to happen in a simulated fleet (fleet_shard.h), the earliest first; of equal times, who came first. */
-#ifndef TIDEMARK_BENCH_FLEET_EVENTS_H
-#define TIDEMARK_BENCH_FLEET_EVENTS_H
+#pragma once
 
 #include <stdint.h>
 
@@ -33,5 +32,3 @@ void fleet_events_push(fleet_events *events, fleet_event event);
 /* There has to be one. */
 fleet_event fleet_events_pop(fleet_events *events);
 void fleet_events_done(fleet_events *events);
-
-#endif

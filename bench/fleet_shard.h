@@ -11,8 +11,7 @@
  * All the while agents are cut off for 30 s and come back.
  *
  * Everything is drawn from the seed and the shard's number. */
-#ifndef TIDEMARK_BENCH_FLEET_SHARD_H
-#define TIDEMARK_BENCH_FLEET_SHARD_H
+#pragma once
 
 #include <stdint.h>
 
@@ -59,5 +58,3 @@ typedef struct fleet_books {
 /* Shard number index of those that the options name. windows are added to. */
 fleet_books fleet_shard_run(const fleet_options *given, int index,
                             fleet_window windows[FLEET_WINDOWS_MAX]);
-
-#endif

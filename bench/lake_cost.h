@@ -6,8 +6,7 @@
  *     lake_cost_add(&sum, &after, &before);
  *
  * A busy machine stretches times, not these. */
-#ifndef TIDEMARK_BENCH_LAKE_COST_H
-#define TIDEMARK_BENCH_LAKE_COST_H
+#pragma once
 
 #include <stdint.h>
 #include <sys/types.h>
@@ -33,5 +32,3 @@ typedef struct lake_cost {
 /* server: the postmaster; 0: there is none. */
 void lake_cost_now(lake_cost_mark *out, pid_t server, const char *url);
 void lake_cost_add(lake_cost *sum, const lake_cost_mark *after, const lake_cost_mark *before);
-
-#endif

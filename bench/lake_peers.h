@@ -10,8 +10,7 @@
  * On SQLite: LATEST reads and then writes in one deferred transaction; NEXTVAL is BEGIN IMMEDIATE and a counter; there is no LINEAGE.
  *
  * Threads: a peer belongs to one thread at a time. */
-#ifndef TIDEMARK_BENCH_LAKE_PEERS_H
-#define TIDEMARK_BENCH_LAKE_PEERS_H
+#pragma once
 
 #include <stdbool.h>
 #include <stdint.h>
@@ -35,5 +34,3 @@ void lake_peer_close(lake_peer *peer); /* takes NULL */
 
 /* One commit of a file into the writer's table. False: given up after all tries. *retries counts tries beyond the first. */
 bool lake_peer_commit(lake_peer *peer, int writer, int64_t n, int64_t *retries);
-
-#endif

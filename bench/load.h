@@ -11,8 +11,7 @@
  *
  * Whatever fails ends the program.
  * Threads: none. */
-#ifndef TIDEMARK_BENCH_LOAD_H
-#define TIDEMARK_BENCH_LOAD_H
+#pragma once
 
 #include <stdint.h>
 
@@ -77,5 +76,3 @@ void load_close(load_connection *connections, int count);
 void load_send(load_connection *c, tide_view bytes);
 size_t load_receive(load_connection *c, char *bytes, size_t size);
 void load_must(tide_status status);
-
-#endif

@@ -2,8 +2,7 @@
  * loopback, told to have a write on disk before they answer it.
  *
  * Threads: one server belongs to one thread. */
-#ifndef TIDEMARK_BENCH_LOAD_SERVER_H
-#define TIDEMARK_BENCH_LOAD_SERVER_H
+#pragma once
 
 #include "support/process/proc.h"
 #include "support/tempdir.h"
@@ -29,5 +28,3 @@ double load_server_cpu_s(const load_server *server);
 /* In megabytes (10^6): now, and the most there ever was. */
 double load_server_resident_mb(const load_server *server);
 double load_server_highest_mb(const load_server *server);
-
-#endif

@@ -5,8 +5,7 @@
  * it is filled by an appender and checkpointed before anything is measured.
  *
  * Threads: one. DuckDB itself uses all cores. */
-#ifndef TIDEMARK_BENCH_RAW_DUCKDB_H
-#define TIDEMARK_BENCH_RAW_DUCKDB_H
+#pragma once
 
 #include <stdbool.h>
 #include <stdint.h>
@@ -26,5 +25,3 @@ void raw_duckdb_fill(raw_duckdb *db, const feed_load *load, int times);
 /* SELECT all columns WHERE seq_id > after ORDER BY seq_id LIMIT limit; returns how many rows came. The rows are fetched chunk by
  * chunk as DuckDB has them, and not looked at. */
 int64_t raw_duckdb_page(raw_duckdb *db, int64_t after, int64_t limit);
-
-#endif

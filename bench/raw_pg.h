@@ -12,8 +12,7 @@
  * skipped.
  *
  * Threads: a connection belongs to one thread at a time; a tailer runs on its own. */
-#ifndef TIDEMARK_BENCH_RAW_PG_H
-#define TIDEMARK_BENCH_RAW_PG_H
+#pragma once
 
 #include <libpq-fe.h>
 #include <pthread.h>
@@ -56,5 +55,3 @@ typedef struct raw_pg_tailer {
 void raw_pg_tailer_start(raw_pg_tailer *tailer, const char *url, const char *table);
 /* Ends it; returns how many of *total rows it never saw. */
 int64_t raw_pg_tailer_stop(raw_pg_tailer *tailer, int64_t *total);
-
-#endif

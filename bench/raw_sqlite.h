@@ -7,8 +7,7 @@
  * checkpoints after 1,000 of them.
  *
  * Threads: a connection belongs to one thread at a time. */
-#ifndef TIDEMARK_BENCH_RAW_SQLITE_H
-#define TIDEMARK_BENCH_RAW_SQLITE_H
+#pragma once
 
 #include <stdbool.h>
 #include <stdint.h>
@@ -25,5 +24,3 @@ void raw_sqlite_close(raw_sqlite *raw);
 /* One durable transaction of count numbered rows: row n of this writer, of the next one, ... up to
  * RAW_SQLITE_WRITERS, and round again. False: "database is locked". */
 bool raw_sqlite_write(raw_sqlite *raw, int writer, int64_t n, int count);
-
-#endif

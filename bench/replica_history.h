@@ -5,8 +5,7 @@
  * must hold the same events, clocks and rows.
  *
  * Threads: one. */
-#ifndef TIDEMARK_BENCH_REPLICA_HISTORY_H
-#define TIDEMARK_BENCH_REPLICA_HISTORY_H
+#pragma once
 
 #include "replica_load.h"
 
@@ -21,5 +20,3 @@ void replica_history_grow(const char *path, int64_t first, int64_t last);
 void replica_history_check(const char *path, const char *other);
 /* The same bytes in another file: a node of its own when it is opened. Nobody has it open. */
 void replica_history_copy(const char *path, const char *to);
-
-#endif

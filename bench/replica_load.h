@@ -3,8 +3,7 @@
  * The table is one that applications have: a text key, two texts, a number, a real. Writers are plain SQLite connections that know nothing of us.
  *
  * Threads: one. */
-#ifndef TIDEMARK_BENCH_REPLICA_LOAD_H
-#define TIDEMARK_BENCH_REPLICA_LOAD_H
+#pragma once
 
 #include <sqlite3.h>
 
@@ -50,5 +49,3 @@ void replica_load_read(replica_load_log *out, tide_node *node, int64_t after);
 void replica_load_log_done(replica_load_log *log);
 int64_t replica_load_apply(tide_node *node, const replica_load_log *log);
 int64_t replica_load_prefix(tide_node *node);
-
-#endif

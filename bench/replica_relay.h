@@ -1,8 +1,7 @@
 /* replica_relay.h - a relay between a client and a server of this machine that counts bytes, in both directions.
  *
  * Threads: it has its own; start and stop from one. */
-#ifndef TIDEMARK_BENCH_REPLICA_RELAY_H
-#define TIDEMARK_BENCH_REPLICA_RELAY_H
+#pragma once
 
 #include <pthread.h>
 #include <stdatomic.h>
@@ -18,5 +17,3 @@ typedef struct replica_relay {
 
 void replica_relay_start(replica_relay *r, int target_port);
 void replica_relay_stop(replica_relay *r);
-
-#endif

@@ -3,12 +3,9 @@
  * Programs that link this with --wrap=fdatasync count every call, also SQLite's.
  *
  * Threads: any. */
-#ifndef TIDEMARK_BENCH_SYNC_COUNT_H
-#define TIDEMARK_BENCH_SYNC_COUNT_H
+#pragma once
 
 #include <stdint.h>
 
 /* Calls since the program began. */
 int64_t sync_count(void);
-
-#endif

@@ -14,8 +14,7 @@
  * bounded (tide_demo_tune): with up to 50 agents it stays below about 1 GiB for days.
  *
  * Threads: those of its components. */
-#ifndef TIDE_DEMO_DEMO_H
-#define TIDE_DEMO_DEMO_H
+#pragma once
 
 #include "allinone/up.h"
 
@@ -45,5 +44,3 @@ void tide_demo_close(tide_demo *demo); /* takes NULL; after tide_up_run */
 /* What `up` shall take with it: the extra, the databases; gaps that are looked at soon, rows that
  * are kept for half an hour. The demo must outlive it. */
 void tide_demo_tune(tide_demo *demo, tide_up_options *options);
-
-#endif

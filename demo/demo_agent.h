@@ -10,8 +10,7 @@
  * If this process dies, the child gets SIGKILL. Its store stays in the directory, and the next
  * start continues with it.
  * Threads: one of its own; every function may be called from any thread. */
-#ifndef TIDE_DEMO_DEMO_AGENT_H
-#define TIDE_DEMO_DEMO_AGENT_H
+#pragma once
 
 #include <tidemark/env.h>
 #include <tidemark/error.h>
@@ -44,5 +43,3 @@ const char *tide_demo_agent_address(const tide_demo_agent *agent); /* the proxy'
 /* pause, resume, drop, wipe; others do nothing. */
 void tide_demo_agent_disturb(tide_demo_agent *agent, tide_demo_fault fault, int64_t for_us);
 tide_demo_standing tide_demo_agent_look(tide_demo_agent *agent);
-
-#endif

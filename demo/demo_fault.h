@@ -1,6 +1,5 @@
 /* demo_fault.h - faults of agents and workers of the demonstration. */
-#ifndef TIDE_DEMO_DEMO_FAULT_H
-#define TIDE_DEMO_DEMO_FAULT_H
+#pragma once
 
 #include <stdint.h>
 
@@ -35,5 +34,3 @@ typedef struct tide_demo_standing {
     const char *state; /* well, paused, dropped, late, wiping, down */
     int64_t for_us;    /* until it ends; 0: it has ended, or that is unknown */
 } tide_demo_standing;
-
-#endif

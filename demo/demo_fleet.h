@@ -12,8 +12,7 @@
  * ticks to spare: after kill -9 numbers continue above all that were ever assigned.
  *
  * Threads: its own, and those of its server; every function may be called from any thread. */
-#ifndef TIDE_DEMO_DEMO_FLEET_H
-#define TIDE_DEMO_DEMO_FLEET_H
+#pragma once
 
 #include <tidemark/env.h>
 #include <tidemark/error.h>
@@ -55,5 +54,3 @@ TIDE_MUST_CHECK tide_status tide_demo_fleet_save(const char *file, const tide_si
  * fine. */
 TIDE_MUST_CHECK tide_status tide_demo_fleet_load(const char *file, tide_sim *sims, int count,
                                                  tide_error *err);
-
-#endif

@@ -1,7 +1,6 @@
 /* demo_internal.h - state shared by demo.c (open, close) and demo_service.c (participants, faults
  * on request). */
-#ifndef TIDE_DEMO_DEMO_INTERNAL_H
-#define TIDE_DEMO_DEMO_INTERNAL_H
+#pragma once
 
 #include "demo/demo.h"
 #include "demo/demo_agent.h"
@@ -37,5 +36,3 @@ extern const tide_method tide_demo_methods[];
 
 /* Let all components begin to end, so that they end in parallel. */
 void tide_demo_leave(void *arg);
-
-#endif

@@ -3,8 +3,7 @@
  *     tide_demo_json(&body, "{'name':'%s','count':%d}", name, count);
  *
  * Threads: as safe as the buffer. */
-#ifndef TIDE_DEMO_DEMO_JSON_H
-#define TIDE_DEMO_DEMO_JSON_H
+#pragma once
 
 #include <tidemark/export.h>
 
@@ -13,5 +12,3 @@
 /* Append a format whose single quotes become double ones. Texts are not escaped: they are the
  * demonstration's own. What does not fit is left out, and its request is refused. */
 void tide_demo_json(tide_buffer *out, const char *format, ...) TIDE_PRINTF(2, 3);
-
-#endif

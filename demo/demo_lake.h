@@ -14,8 +14,7 @@
  *
  * Survives: everything is in the lake; a second start continues.
  * Threads: one of its own. */
-#ifndef TIDE_DEMO_DEMO_LAKE_H
-#define TIDE_DEMO_DEMO_LAKE_H
+#pragma once
 
 #include <tidemark/env.h>
 #include <tidemark/error.h>
@@ -31,5 +30,3 @@ TIDE_MUST_CHECK tide_status tide_demo_lake_open(tide_demo_lake **out, const char
  * NULL. */
 void tide_demo_lake_stop(tide_demo_lake *lake);
 void tide_demo_lake_close(tide_demo_lake *lake); /* takes NULL */
-
-#endif

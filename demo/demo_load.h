@@ -2,8 +2,7 @@
  * and spans as OTLP/HTTP in JSON.
  *
  * Threads: pure, apart from the random numbers of the env. */
-#ifndef TIDE_DEMO_DEMO_LOAD_H
-#define TIDE_DEMO_DEMO_LOAD_H
+#pragma once
 
 #include <tidemark/env.h>
 
@@ -23,5 +22,3 @@ typedef enum tide_demo_kind {
 
 /* The request of one kind of a turn. body NULL: no memory. */
 tide_demo_request tide_demo_load(tide_env *env, tide_demo_kind kind, int agent, int64_t turn);
-
-#endif

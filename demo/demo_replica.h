@@ -9,8 +9,7 @@
  *
  * Survives: everything is in the files; a second start continues.
  * Threads: one of its own. */
-#ifndef TIDE_DEMO_DEMO_REPLICA_H
-#define TIDE_DEMO_DEMO_REPLICA_H
+#pragma once
 
 #include "allinone/replicas.h"
 #include "base/log.h"
@@ -29,5 +28,3 @@ void tide_demo_replica_close(tide_demo_replica *replica); /* takes NULL; the wri
 void tide_demo_replica_join(const tide_demo_replica *replica, tide_replicas_options *options);
 /* Let the writer begin. */
 TIDE_MUST_CHECK tide_status tide_demo_replica_begin(tide_demo_replica *replica, tide_error *err);
-
-#endif

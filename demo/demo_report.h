@@ -6,8 +6,7 @@
  * there is nothing but this program.
  *
  * Threads: none. */
-#ifndef TIDE_DEMO_DEMO_REPORT_H
-#define TIDE_DEMO_DEMO_REPORT_H
+#pragma once
 
 #include <stdio.h>
 
@@ -19,5 +18,3 @@ enum { TIDE_DEMO_REPORT_STEPS = 4 };
 /* TIDE_OK: the report is made, and its output is written to out. TIDE_E_FAILED: this run fails on
  * purpose. TIDE_E_INVALID: not started by `tidemark work run`. TIDE_E_IO: the worker is gone. */
 TIDE_MUST_CHECK tide_status tide_demo_report(FILE *out, tide_env *env, tide_error *err);
-
-#endif

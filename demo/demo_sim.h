@@ -10,8 +10,7 @@
  *                again, and is refused until then
  *
  * Threads: pure. */
-#ifndef TIDE_DEMO_DEMO_SIM_H
-#define TIDE_DEMO_DEMO_SIM_H
+#pragma once
 
 #include <stdbool.h>
 
@@ -73,5 +72,3 @@ TIDE_MUST_CHECK tide_status tide_sim_put_record(tide_record_batch *batch, const 
 /* The names of the frames of its profiles; of other streams nothing. */
 TIDE_MUST_CHECK tide_status tide_sim_put_frames(tide_stream_kind kind, tide_buffer *out,
                                                 tide_error *err);
-
-#endif

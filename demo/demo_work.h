@@ -6,8 +6,7 @@
  * deleted after TIDE_DEMO_TASK_US, with their items and checkpoints.
  *
  * Threads: one of its own. */
-#ifndef TIDE_DEMO_DEMO_WORK_H
-#define TIDE_DEMO_DEMO_WORK_H
+#pragma once
 
 #include <tidemark/store.h>
 
@@ -39,5 +38,3 @@ TIDE_MUST_CHECK tide_status tide_demo_work_kill(tide_demo_work *work, int *numbe
 /* The process of each; 0: it is down. */
 enum { TIDE_DEMO_WORKERS = 2 };
 void tide_demo_work_look(tide_demo_work *work, int64_t pids[TIDE_DEMO_WORKERS]);
-
-#endif

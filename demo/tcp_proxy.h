@@ -5,8 +5,7 @@
  *
  * Threads: one of its own moves the bytes; every function may be called from any thread.
  * Limits: TIDE_TCP_PROXY_CONNECTIONS at a time; further ones are closed. */
-#ifndef TIDE_DEMO_TCP_PROXY_H
-#define TIDE_DEMO_TCP_PROXY_H
+#pragma once
 
 #include <tidemark/env.h>
 #include <tidemark/error.h>
@@ -24,5 +23,3 @@ const char *tide_tcp_proxy_address(const tide_tcp_proxy *proxy);
 /* Where new connections go: a port of 127.0.0.1; 0: nowhere. */
 void tide_tcp_proxy_aim(tide_tcp_proxy *proxy, int port);
 void tide_tcp_proxy_cut(tide_tcp_proxy *proxy, int64_t for_us);
-
-#endif

@@ -2,8 +2,7 @@
  *
  * Methods: /echo (POST) answers with its body, /t.T/U, /t.T/S (server stream), /t.T/B (bidirectional, echoes), all with
  * small limits so that bounds are reached by short inputs. Time passes a little with every piece. */
-#ifndef TIDE_FUZZ_NET_FUZZ_H
-#define TIDE_FUZZ_NET_FUZZ_H
+#pragma once
 
 #include <stdbool.h>
 #include <stdlib.h>
@@ -139,5 +138,3 @@ static inline void net_fuzz_run(net_fuzz_make *make, tide_view bytes, size_t pie
     tide_site_release(site);
     tide_routes_free(routes);
 }
-
-#endif

@@ -1,7 +1,6 @@
 /* otlp_check.h - what must hold of every OTLP request, in whatever format: an answer or an error,
  * and of records only such that readers accept. The first byte chooses the signal. */
-#ifndef TIDEMARK_FUZZ_OTLP_CHECK_H
-#define TIDEMARK_FUZZ_OTLP_CHECK_H
+#pragma once
 
 #include <stdlib.h>
 #include <string.h>
@@ -65,5 +64,3 @@ static void check_request(const uint8_t *data, size_t len, tide_otlp_format form
     if (data[0] & 0x80)
         tide_otlp_undo(otlp, &output);
 }
-
-#endif

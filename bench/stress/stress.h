@@ -12,9 +12,9 @@
  *
  * Survives: kill -9 of writers: logs are written before and after, in the page cache. Threads: one each. Time and chance come from the store's env; who
  * starts and kills processes is the caller (src/cli). */
-#ifndef TIDE_BENCH_STRESS_STRESS_H
-#define TIDE_BENCH_STRESS_STRESS_H
+#pragma once
 
+#include "base/cleanup.h"
 #include "lake/history.h"
 
 enum {
@@ -47,7 +47,7 @@ TIDE_MUST_CHECK tide_status tide_stress_writer_open(tide_stress_writer **out, ti
 TIDE_MUST_CHECK tide_status tide_stress_writer_step(tide_stress_writer *writer, int64_t deadline_us,
                                                     tide_error *err);
 void tide_stress_writer_close(tide_stress_writer *writer); /* takes NULL */
-void tide_stress_writer_closep(tide_stress_writer **writer);
+TIDE_CLEANUP_FN(tide_stress_writer_closep, tide_stress_writer, tide_stress_writer_close)
 
 typedef struct tide_stress_observer tide_stress_observer;
 TIDE_MUST_CHECK tide_status tide_stress_observer_open(tide_stress_observer **out, tide_lake *lake,
@@ -58,7 +58,7 @@ void tide_stress_observer_step(tide_stress_observer *observer);
 const tide_lake_sight *tide_stress_observer_sights(const tide_stress_observer *observer,
                                                    int64_t *count, int64_t *changed);
 void tide_stress_observer_close(tide_stress_observer *observer); /* takes NULL */
-void tide_stress_observer_closep(tide_stress_observer **observer);
+TIDE_CLEANUP_FN(tide_stress_observer_closep, tide_stress_observer, tide_stress_observer_close)
 
 typedef struct tide_stress_report {
     int64_t commits;   /* acknowledged */
@@ -82,5 +82,3 @@ TIDE_MUST_CHECK tide_status tide_stress_judge(tide_lake *lake, const tide_stress
                                               const char *const *logs, int count,
                                               tide_lake_finding_fn *fn, void *arg,
                                               tide_stress_report *out, tide_error *err);
-
-#endif

@@ -1,6 +1,5 @@
 /* stress_internal.h - a request of a stress run, and how it is asked. See stress.h. */
-#ifndef TIDE_BENCH_STRESS_STRESS_INTERNAL_H
-#define TIDE_BENCH_STRESS_STRESS_INTERNAL_H
+#pragma once
 
 #include "bench/stress/stress.h"
 #include "lake/catalog.h"
@@ -45,5 +44,3 @@ bool tide_stress_number(const char **at, int64_t *out);
 /* The line of a request in a log, without its letter, and back. False: not one. */
 void tide_stress_line(const tide_stress_request *request, char out[512]);
 bool tide_stress_parse(const char *line, tide_stress_request *out);
-
-#endif

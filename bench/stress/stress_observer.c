@@ -130,8 +130,3 @@ void tide_stress_observer_close(tide_stress_observer *o)
     free(o->sights);
     free(o);
 }
-
-void tide_stress_observer_closep(tide_stress_observer **observer)
-{
-    tide_stress_observer_close(*observer);
-}

@@ -4,8 +4,7 @@
  * one that ends early with a failure ends the run with it.
  *
  * Threads: one. */
-#ifndef TIDE_BENCH_STRESS_STRESS_PROCESSES_H
-#define TIDE_BENCH_STRESS_STRESS_PROCESSES_H
+#pragma once
 
 #include <stdint.h>
 #include <sys/types.h>
@@ -34,5 +33,3 @@ TIDE_MUST_CHECK tide_status tide_crowd_kill(tide_crowd *crowd, int which, int64_
 TIDE_MUST_CHECK tide_status tide_crowd_poll(tide_crowd *crowd, int *left, tide_error *err);
 /* Whoever still runs is killed. Fits TIDE_CLEANUP. */
 void tide_crowd_done(tide_crowd *crowd);
-
-#endif

@@ -221,11 +221,6 @@ void tide_stress_writer_close(tide_stress_writer *w)
     free(w);
 }
 
-void tide_stress_writer_closep(tide_stress_writer **writer)
-{
-    tide_stress_writer_close(*writer);
-}
-
 /* ---- what is there before ---- */
 
 static tide_status make_events(tide_lake *lake, const char *catalog, const char *key,

@@ -11,8 +11,7 @@
  *
  * Survives: everything is in the files. Threads: as listener.h. Limits: TIDE_UP_REPLICAS_MAX
  * databases, TIDE_UP_PEERS_MAX peers each. */
-#ifndef TIDE_ALLINONE_REPLICAS_H
-#define TIDE_ALLINONE_REPLICAS_H
+#pragma once
 
 #include "runtime/listener.h"
 
@@ -48,5 +47,3 @@ void tide_replicas_close(tide_replicas *replicas);
 
 /* Rises when a file has news, or a sync has ended. From any thread. */
 uint64_t tide_replicas_version(const tide_replicas *replicas);
-
-#endif

@@ -14,8 +14,7 @@
  *
  * Survives: kill -9 at any point; a second start continues.
  * Threads: called from the main thread; returns when a signal has ended it. */
-#ifndef TIDE_ALLINONE_UP_H
-#define TIDE_ALLINONE_UP_H
+#pragma once
 
 #include <tidemark/feed.h>
 
@@ -66,5 +65,3 @@ TIDE_MUST_CHECK tide_status tide_up_run(const tide_up_options *options, tide_err
 /* The first free port of 127.0.0.1 from `from` on: "127.0.0.1:8340". TIDE_E_UNAVAILABLE: none of a
  * hundred. */
 TIDE_MUST_CHECK tide_status tide_up_free_port(char out[32], int from, tide_error *err);
-
-#endif

@@ -12,8 +12,7 @@
  * allocation by more than the rounding is reported, and so is a use after the reset.
  *
  * Threads: an arena belongs to one thread at a time. */
-#ifndef TIDE_BASE_ARENA_H
-#define TIDE_BASE_ARENA_H
+#pragma once
 
 #include <stddef.h>
 
@@ -48,5 +47,3 @@ TIDE_MUST_CHECK void *tide_arena_copy(tide_arena *arena, const void *ptr, size_t
 
 /* A copy with a NUL behind it. NULL as above. */
 TIDE_MUST_CHECK char *tide_arena_text(tide_arena *arena, tide_view text);
-
-#endif

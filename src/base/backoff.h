@@ -7,8 +7,7 @@
  * This only computes; whoever retries (the transaction runner, the transport) does the waiting.
  *
  * Threads: pure, apart from the env that is given. */
-#ifndef TIDE_BASE_BACKOFF_H
-#define TIDE_BASE_BACKOFF_H
+#pragma once
 
 #include <stdint.h>
 
@@ -22,5 +21,3 @@ typedef struct tide_backoff {
 /* The wait before try number attempt + 1, in base_us / 2 .. cap_us. Any attempt is allowed; below 0
  * counts as 0. */
 int64_t tide_backoff_next(const tide_backoff *policy, int attempt, tide_env *env);
-
-#endif

@@ -14,8 +14,7 @@
  * numbers stay short.
  *
  * Threads: a buffer or reader belongs to one thread at a time. */
-#ifndef TIDE_BASE_BUFFER_H
-#define TIDE_BASE_BUFFER_H
+#pragma once
 
 #include <stddef.h>
 #include <stdint.h>
@@ -98,5 +97,3 @@ TIDE_MUST_CHECK tide_status tide_reader_varint_shortest(tide_reader *reader, uin
 
 /* A text into an array, cut to fit; it always ends with a NUL. */
 void tide_view_copy(char *out, size_t size, tide_view text);
-
-#endif

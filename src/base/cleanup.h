@@ -9,9 +9,9 @@
  * The function named in TIDE_CLEANUP receives a pointer to the variable and must accept a variable
  * that holds NULL. The variable must be initialised where it is declared: the attribute runs in any
  * case. By habit a type tide_x offers tide_x_freep (or _endp, _closep) for pointers to it; types
- * that live in the caller's memory name their _done function directly. */
-#ifndef TIDE_BASE_CLEANUP_H
-#define TIDE_BASE_CLEANUP_H
+ * that live in the caller's memory name their _done function directly. TIDE_CLEANUP_FN defines
+ * the former. */
+#pragma once
 
 #include <stdlib.h>
 #include <string.h>
@@ -19,6 +19,14 @@
 #include <tidemark/status.h>
 
 #define TIDE_CLEANUP(function) __attribute__((cleanup(function)))
+
+/* Defines a function for TIDE_CLEANUP: it calls end with what a variable of type * holds. No
+ * semicolon follows. */
+#define TIDE_CLEANUP_FN(name, type, end)                                                           \
+    static inline void name(type **variable)                                                       \
+    {                                                                                              \
+        end(*variable);                                                                            \
+    }
 
 /* The value of a pointer variable, which becomes NULL: ownership leaves the scope. */
 #define TIDE_TAKE(variable)                                                                        \
@@ -50,5 +58,3 @@ static inline void tide_freep(void *variable)
     memcpy(&memory, variable, sizeof memory);
     free(memory);
 }
-
-#endif

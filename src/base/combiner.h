@@ -7,8 +7,7 @@
  * A leader whose work has a part that does not exclude others' (waiting for a disk) passes the lead on before it.
  *
  * Threads: any. */
-#ifndef TIDE_BASE_COMBINER_H
-#define TIDE_BASE_COMBINER_H
+#pragma once
 
 #include <stdint.h>
 
@@ -36,5 +35,3 @@ void tide_combiner_do(tide_combiner *crew, int64_t key, void *what, tide_combine
 int tide_combiner_queued(tide_combiner *crew, int64_t key);
 /* How many wait for a leader, in all lines. */
 int tide_combiner_waiting(tide_combiner *crew);
-
-#endif

@@ -4,8 +4,7 @@
  * a condition variable knows only the machine's.
  *
  * Threads: as pthread_cond_wait. */
-#ifndef TIDE_BASE_COND_WAIT_H
-#define TIDE_BASE_COND_WAIT_H
+#pragma once
 
 #include <pthread.h>
 #include <stdbool.h>
@@ -19,5 +18,3 @@ int64_t tide_cond_until(int64_t timeout_us);
 /* Like pthread_cond_wait. False: the moment has passed. */
 TIDE_MUST_CHECK bool tide_cond_wait(pthread_cond_t *condition, pthread_mutex_t *lock,
                                     int64_t until_us);
-
-#endif

@@ -10,8 +10,7 @@
  * bytes, which is also how a tide_digest128 is held in memory, stored and sent.
  *
  * Threads: pure; a tide_sha256 belongs to one thread at a time. */
-#ifndef TIDE_BASE_DIGEST_H
-#define TIDE_BASE_DIGEST_H
+#pragma once
 
 #include <stdbool.h>
 #include <stddef.h>
@@ -67,5 +66,3 @@ void tide_hex_encode(char *out, const void *bytes, size_t len);
 /* Exactly len bytes from exactly 2 * len digits of either case. TIDE_E_INVALID: anything else; out
  * is then untouched up to the first bad digit and must not be used. */
 TIDE_MUST_CHECK tide_status tide_hex_decode(void *out, size_t len, tide_view text);
-
-#endif

@@ -87,14 +87,6 @@ static tide_status check_mode(const struct stat *info, const char *path, tide_er
                      info->st_mode & S_IROTH ? "read" : "change", info->st_mode & 07777, path);
 }
 
-tide_status tide_file_check_private(const char *path, tide_error *err)
-{
-    struct stat info;
-    if (stat(path, &info) != 0)
-        return fail_errno(path, err);
-    return check_mode(&info, path, err);
-}
-
 static tide_status read_file(tide_buffer *out, const char *path, bool is_private, tide_error *err)
 {
     const size_t before_len = out->len;

@@ -4,8 +4,7 @@
  * meant. The buffer's maximum is the file's. The words of a failure name the path.
  *
  * Threads: pure, apart from the file. */
-#ifndef TIDE_BASE_FILE_H
-#define TIDE_BASE_FILE_H
+#pragma once
 
 #include <tidemark/error.h>
 
@@ -23,11 +22,6 @@ TIDE_MUST_CHECK tide_status tide_file_read(tide_buffer *out, const char *path, t
 TIDE_MUST_CHECK tide_status tide_file_read_private(tide_buffer *out, const char *path,
                                                    tide_error *err);
 
-/* Is it as private as that? For a file that a library reads. */
-TIDE_MUST_CHECK tide_status tide_file_check_private(const char *path, tide_error *err);
-
 /* Make bytes the whole of a file, which is its owner's alone when it is new: it appears under its name complete, or stays as it was. TIDE_E_DENIED, TIDE_E_IO,
  * TIDE_E_FULL, TIDE_E_NOT_FOUND: no such directory. */
 TIDE_MUST_CHECK tide_status tide_file_replace(const char *path, tide_view bytes, tide_error *err);
-
-#endif

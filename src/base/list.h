@@ -8,8 +8,7 @@
  * and may be emptied by setting the count to 0.
  *
  * Threads: as the list. */
-#ifndef TIDE_BASE_LIST_H
-#define TIDE_BASE_LIST_H
+#pragma once
 
 #include <stddef.h>
 #include <stdint.h>
@@ -26,5 +25,3 @@ TIDE_MUST_CHECK tide_status tide_list_room(void *list, int64_t count, size_t siz
 /* Make room for count elements in all, exactly. */
 TIDE_MUST_CHECK tide_status tide_list_resize(void *list, size_t count, size_t size,
                                              tide_error *err);
-
-#endif

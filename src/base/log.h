@@ -17,8 +17,7 @@
  * gone, no memory) is lost and counted: logging never stops the work.
  *
  * Threads: safe, one tide_log may be shared. The time is the env's wall clock. */
-#ifndef TIDE_BASE_LOG_H
-#define TIDE_BASE_LOG_H
+#pragma once
 
 #include <stdatomic.h>
 #include <stdbool.h>
@@ -98,5 +97,3 @@ void tide_log_write(tide_log *log, tide_log_level level, const char *message, ..
 /* "error", "warn", "info", "debug"; "logfmt", "json". TIDE_E_INVALID: no such name. */
 TIDE_MUST_CHECK tide_status tide_log_level_parse(tide_log_level *level, const char *text);
 TIDE_MUST_CHECK tide_status tide_log_format_parse(tide_log_format *format, const char *text);
-
-#endif

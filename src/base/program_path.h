@@ -8,8 +8,7 @@
  * (tools/launcher.c). The latter is the program as users know it, and the file to start again.
  *
  * Threads: pure. */
-#ifndef TIDE_BASE_PROGRAM_PATH_H
-#define TIDE_BASE_PROGRAM_PATH_H
+#pragma once
 
 #include <limits.h>
 #include <stdbool.h>
@@ -20,5 +19,3 @@ bool tide_program_file(char out[PATH_MAX]);
 /* The absolute path by which the program can be started again: the launcher of a relocatable tree,
  * or else the file itself. false: it cannot be determined. */
 bool tide_program_command(char out[PATH_MAX]);
-
-#endif

@@ -1,8 +1,7 @@
 /* sql_value.h - one value of a statement: a parameter or a column, of whatever store.
  *
  * Threads: plain data. */
-#ifndef TIDE_BASE_SQL_VALUE_H
-#define TIDE_BASE_SQL_VALUE_H
+#pragma once
 
 #include <stdint.h>
 
@@ -25,5 +24,3 @@ typedef struct tide_sql_value {
     double f64;
     tide_view bytes; /* TEXT, BLOB: borrowed */
 } tide_sql_value;
-
-#endif

@@ -3,8 +3,7 @@
  * Signals belong to the main thread of a program, and a library must not take those of its application. A thread
  * therefore starts with all signals blocked except the faults (SIGSEGV, SIGBUS, SIGFPE, SIGILL), for which an
  * application or a sanitizer may have a handler. */
-#ifndef TIDE_BASE_THREAD_H
-#define TIDE_BASE_THREAD_H
+#pragma once
 
 #include <pthread.h>
 
@@ -18,5 +17,3 @@ TIDE_MUST_CHECK tide_status tide_thread_start(pthread_t *thread, void *(*fn)(voi
 /* As tide_thread_start, with the caller's signal mask: for a thread that starts programs, which inherit it. */
 TIDE_MUST_CHECK tide_status tide_thread_start_unmasked(pthread_t *thread, void *(*fn)(void *arg),
                                                        void *arg, tide_error *err);
-
-#endif

@@ -18,8 +18,7 @@
  * seq_id may stand anywhere in a record, padded or not.
  *
  * Threads: pure. Memory: a reply holds 56 bytes per record beside the answer's own bytes, which it borrows. */
-#ifndef TIDE_COLONY_ASK_H
-#define TIDE_COLONY_ASK_H
+#pragma once
 
 #include <stdbool.h>
 #include <stdint.h>
@@ -130,5 +129,3 @@ typedef struct tide_reply {
 TIDE_MUST_CHECK tide_status tide_reply_read(tide_reply *out, const tide_colony_type *type,
                                             tide_view bytes, tide_error *err);
 void tide_reply_done(tide_reply *reply); /* fits TIDE_CLEANUP */
-
-#endif

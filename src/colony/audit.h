@@ -5,8 +5,7 @@
  * dead. With an agent to ask, the digest at the highest point both have is compared too.
  *
  * Threads: as the sink. */
-#ifndef TIDE_COLONY_AUDIT_H
-#define TIDE_COLONY_AUDIT_H
+#pragma once
 
 #include "colony/sink.h"
 
@@ -36,5 +35,3 @@ typedef tide_status tide_audit_fn(void *arg, const tide_audit_line *line, tide_e
 TIDE_MUST_CHECK tide_status tide_audit(tide_sink *sink, const char *agent_id, const char *data_type,
                                        tide_audit_ask_fn *ask, void *ask_arg, tide_audit_fn *fn,
                                        void *arg, tide_error *err);
-
-#endif

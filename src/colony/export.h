@@ -24,8 +24,7 @@
  * not in any file; run it more often than rows are kept.
  *
  * Threads: one run at a time per directory (TIDE_E_BUSY). Limits: TIDE_EXPORT_ROWS_DEFAULT rows per file. */
-#ifndef TIDE_COLONY_EXPORT_H
-#define TIDE_COLONY_EXPORT_H
+#pragma once
 
 #include "colony/sink.h"
 
@@ -75,5 +74,3 @@ TIDE_MUST_CHECK tide_status tide_export_run(const tide_export_options *options, 
 /* What the manifest lists, in its order. TIDE_E_NOT_FOUND: no manifest. */
 TIDE_MUST_CHECK tide_status tide_export_list(const char *dir, tide_export_fn *fn, void *arg,
                                              tide_error *err);
-
-#endif

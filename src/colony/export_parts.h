@@ -3,8 +3,7 @@
  *     export.c           which ranges, in which order of steps
  *     export_manifest.c  the manifest: reading, cutting off, appending
  *     export_rows.c      rows of a range, and the Parquet file they become */
-#ifndef TIDE_COLONY_EXPORT_PARTS_H
-#define TIDE_COLONY_EXPORT_PARTS_H
+#pragma once
 
 #include "base/buffer.h"
 #include "colony/export.h"
@@ -77,5 +76,3 @@ TIDE_MUST_CHECK tide_status tide_export_write(tide_export_writer *writer, tide_e
 TIDE_MUST_CHECK tide_status tide_export_look(tide_export_writer *writer, tide_export_range *range,
                                              tide_interval **missing, int *missing_count,
                                              tide_error *err);
-
-#endif

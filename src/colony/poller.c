@@ -85,11 +85,6 @@ void tide_poller_free(tide_poller *poller)
     free(poller);
 }
 
-void tide_poller_freep(tide_poller **poller)
-{
-    tide_poller_free(*poller);
-}
-
 /* ---- streams ---- */
 
 static bool is_wanted(const tide_poller *poller, const char *name)

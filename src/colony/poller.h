@@ -42,9 +42,9 @@
  * Freshness: a record is in the sink one watch, one page and one commit after its acknowledgement.
  *
  * Survives: nothing of its own; everything is in the sink. Memory: a few kB and the positions. */
-#ifndef TIDE_COLONY_POLLER_H
-#define TIDE_COLONY_POLLER_H
+#pragma once
 
+#include "base/cleanup.h"
 #include "colony/registry.h"
 #include "colony/report.h"
 #include "colony/sink.h"
@@ -90,7 +90,7 @@ typedef struct tide_poller tide_poller;
 TIDE_MUST_CHECK tide_status tide_poller_new(tide_poller **out, const tide_held_agent *agent,
                                             const tide_poller_options *options, tide_error *err);
 void tide_poller_free(tide_poller *poller);
-void tide_poller_freep(tide_poller **poller);
+TIDE_CLEANUP_FN(tide_poller_freep, tide_poller, tide_poller_free)
 
 typedef struct tide_question {
     const char *path;  /* of the call; borrowed until take */
@@ -162,5 +162,3 @@ tide_poller_lag tide_poller_lag_after(const tide_poller_lag *lag, int64_t since_
 void tide_poller_lag_unproven(tide_poller_lag *lag, int64_t unproven_us);
 void tide_poller_lags(const tide_poller *poller, void (*fn)(void *arg, const tide_poller_lag *lag),
                       void *arg);
-
-#endif

@@ -7,8 +7,7 @@
  *     poller_skip.c   a record that is too large for any answer
  *     poller_watch.c  the watch call: request and answer
  *     poller_report.c  reports about gaps; also recovery's */
-#ifndef TIDE_COLONY_POLLER_PARTS_H
-#define TIDE_COLONY_POLLER_PARTS_H
+#pragma once
 
 #include "colony/poller.h"
 
@@ -260,5 +259,3 @@ TIDE_MUST_CHECK tide_status tide_poll_skip_fits(tide_poller *poller, tide_poll_s
 /* poller_take.c: apply a change of the stream's position under the agent's lease; its position is the stream's then. */
 TIDE_MUST_CHECK tide_status tide_poller_apply(tide_poller *poller, tide_poll_stream *stream,
                                               tide_change *change, tide_error *err);
-
-#endif

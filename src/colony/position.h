@@ -34,8 +34,7 @@
  * Every change raises version; a store accepts a position only in place of the version it was made from.
  *
  * Survives: it is stored as a row, in the transaction of the rows it speaks of (sink.h). Threads: one at a time. */
-#ifndef TIDE_COLONY_POSITION_H
-#define TIDE_COLONY_POSITION_H
+#pragma once
 
 #include <stdbool.h>
 #include <stdint.h>
@@ -145,5 +144,3 @@ typedef struct tide_gap_sums {
 /* Records behind the highest that was read, up to head. */
 int64_t tide_position_unread(const tide_position *position, int64_t head);
 void tide_position_books(const tide_position *position, const tide_gap_sums *gaps, tide_books *out);
-
-#endif

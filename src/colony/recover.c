@@ -154,10 +154,7 @@ static tide_status make_question(tide_recovery *r, tide_error *err)
 
 /* ---- the item ---- */
 
-static void recovery_freep(tide_recovery **r)
-{
-    tide_recovery_free(*r);
-}
+TIDE_CLEANUP_FN(recovery_freep, tide_recovery, tide_recovery_free)
 
 void tide_recovery_free(tide_recovery *recovery)
 {

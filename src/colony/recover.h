@@ -17,8 +17,7 @@
  * Survives: a crash between applying and finishing: the item comes again, finds its gap ended, and is finished. A crash before
  * applying: the item comes again and asks again.
  * Threads: as the sink; an item belongs to one thread at a time. */
-#ifndef TIDE_COLONY_RECOVER_H
-#define TIDE_COLONY_RECOVER_H
+#pragma once
 
 #include <tidemark/work.h>
 
@@ -62,5 +61,3 @@ TIDE_MUST_CHECK tide_status tide_recover_take(tide_recovery *recovery, tide_stat
 void tide_recovery_free(tide_recovery *recovery);
 /* The same without a word to the store, as if the process had died: its lease runs out. */
 void tide_recovery_abandon(tide_recovery *recovery);
-
-#endif

@@ -1,6 +1,5 @@
 /* recover_parts.h - what the files of recovery share; nobody else includes it. */
-#ifndef TIDE_COLONY_RECOVER_PARTS_H
-#define TIDE_COLONY_RECOVER_PARTS_H
+#pragma once
 
 #include "colony/recover.h"
 
@@ -17,5 +16,3 @@ bool tide_recover_is_wanted(const tide_gap *gap, int64_t now_us);
 /* And now? Otherwise *next_us is lowered to the time until then. */
 bool tide_recover_is_due(const tide_recover_options *options, const tide_gap *gap, int64_t now_us,
                          int64_t *next_us);
-
-#endif

@@ -20,8 +20,7 @@
  * Health is on the colony's own clock: healthy when an answer came within 30 s, degraded within 2 min, else away.
  *
  * Survives: rows and leases. Threads: as the store. */
-#ifndef TIDE_COLONY_REGISTRY_H
-#define TIDE_COLONY_REGISTRY_H
+#pragma once
 
 #include <stdbool.h>
 
@@ -151,5 +150,3 @@ TIDE_MUST_CHECK tide_status tide_holding_release(tide_holding *holding, tide_sto
 
 /* "colony/agent/NAME"; the lease under which an agent's changes are applied. */
 void tide_registry_lease_name(char out[TIDE_AGENT_ID_MAX + 16], const char *agent_id);
-
-#endif

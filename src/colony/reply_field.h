@@ -1,6 +1,5 @@
 /* reply_field.h - one protobuf field after the other, out of bytes that nobody vouches for. Part of reply.c. */
-#ifndef TIDE_COLONY_REPLY_FIELD_H
-#define TIDE_COLONY_REPLY_FIELD_H
+#pragma once
 
 #include "base/bytes/protobuf_fields.h"
 #include "colony/ask.h"
@@ -20,5 +19,3 @@ TIDE_MUST_CHECK tide_status tide_reply_read_state(tide_reply *out, tide_view byt
                                                   tide_error *err);
 /* Do the parts of the whole answer agree? TIDE_E_INVALID. Records and holes are in order. */
 TIDE_MUST_CHECK tide_status tide_reply_check_state(const tide_reply *reply, tide_error *err);
-
-#endif

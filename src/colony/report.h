@@ -5,8 +5,7 @@
  *
  * Threads: called on the thread that polls or recovers. What an event points to is borrowed for the
  * call. */
-#ifndef TIDE_COLONY_REPORT_H
-#define TIDE_COLONY_REPORT_H
+#pragma once
 
 #include "colony/settle.h"
 
@@ -36,5 +35,3 @@ typedef struct tide_reporter {
     void (*fn)(void *arg, const tide_report *report); /* NULL: silent */
     void *arg;
 } tide_reporter;
-
-#endif

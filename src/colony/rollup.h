@@ -16,8 +16,7 @@
  *
  * Threads: a rollup belongs to one thread at a time. Memory: 64 bytes per (minute, service, bucket) of a page.
  * Limits: service names are cut at 256 bytes; counts stop at 2^50. */
-#ifndef TIDE_COLONY_ROLLUP_H
-#define TIDE_COLONY_ROLLUP_H
+#pragma once
 
 #include <stdbool.h>
 #include <stdint.h>
@@ -67,5 +66,3 @@ TIDE_MUST_CHECK tide_status tide_rollup_add(tide_rollup *rollup, const tide_reco
 
 /* Bring the entries into the order of (minute, service, bucket). Nothing can be added afterwards. */
 void tide_rollup_sort(tide_rollup *rollup);
-
-#endif

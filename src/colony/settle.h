@@ -38,8 +38,7 @@
  * Gaps are intervals: one 10^8 wide costs what one of width 1 does.
  *
  * Threads: pure. Memory: bounded by the reply's, and by the cursor's hole_max. */
-#ifndef TIDE_COLONY_SETTLE_H
-#define TIDE_COLONY_SETTLE_H
+#pragma once
 
 #include "colony/position.h"
 
@@ -223,5 +222,3 @@ TIDE_MUST_CHECK tide_status tide_settle_retry(tide_change *out, const tide_posit
 TIDE_MUST_CHECK tide_status tide_settle_accept(tide_change *out, const tide_position *at,
                                                const tide_gap *gap, const char *note,
                                                int64_t now_us, tide_error *err);
-
-#endif

@@ -6,8 +6,7 @@
  *     settle_gap.c       recovery of one gap
  *     settle_operator.c  acts of people
  *     settle_parts.c     rows, gap records, closing: what all of them do */
-#ifndef TIDE_COLONY_SETTLE_PARTS_H
-#define TIDE_COLONY_SETTLE_PARTS_H
+#pragma once
 
 #include "colony/settle.h"
 
@@ -92,5 +91,3 @@ TIDE_MUST_CHECK tide_status tide_settling_follow(tide_settling *s, tide_error *e
 /* The first number after the epochs that are at or below `epoch`; INT64_MAX: they last. *next (may be NULL): which epoch begins
  * there; one without a number of its own is passed over. */
 int64_t tide_settling_next_epoch(const tide_reply *reply, int64_t epoch, tide_reply_epoch *next);
-
-#endif

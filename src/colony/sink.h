@@ -52,8 +52,7 @@
  * folded into the counts first: books close before and after.
  *
  * Threads: a sink may be used from any thread. DuckDB admits one process. */
-#ifndef TIDE_COLONY_SINK_H
-#define TIDE_COLONY_SINK_H
+#pragma once
 
 #include <tidemark/store.h>
 
@@ -181,5 +180,3 @@ TIDE_MUST_CHECK tide_status tide_sink_gaps_in(tide_sink *sink, const tide_positi
                                               int64_t first, int64_t last, tide_gap_list *out,
                                               tide_error *err);
 void tide_gap_list_done(tide_gap_list *list); /* fits TIDE_CLEANUP */
-
-#endif

@@ -17,11 +17,6 @@ void tide_duck_position_free(tide_position *position)
     free(position);
 }
 
-void tide_duck_position_freep(tide_position **position)
-{
-    tide_duck_position_free(*position);
-}
-
 static int compare(const tide_position *position, const char *agent_id, const char *data_type)
 {
     const int by_agent = strcmp(position->agent_id, agent_id);
@@ -73,17 +68,6 @@ void tide_duck_sink_put(tide_duck_sink *sink, tide_position *position)
         sink->count++;
     }
     sink->positions[place] = position;
-}
-
-void tide_duck_sink_remove(tide_duck_sink *sink, const char *agent_id, const char *data_type)
-{
-    const int place = find_place(sink, agent_id, data_type);
-    if (!is_at(sink, place, agent_id, data_type))
-        return;
-    tide_duck_position_free(sink->positions[place]);
-    sink->count--;
-    memmove((void *)(sink->positions + place), (void *)(sink->positions + place + 1),
-            (size_t)(sink->count - place) * sizeof(tide_position *));
 }
 
 static void forget(tide_duck_sink *sink)

@@ -14,10 +14,10 @@
  *
  * What clean-up takes away (rows, ended gaps) is booked in source_folds by the transaction that takes it, so that books close at any time. It
  * does not raise a position's version: pollers are not disturbed. */
-#ifndef TIDE_COLONY_SINK_DUCKDB_H
-#define TIDE_COLONY_SINK_DUCKDB_H
+#pragma once
 
 #include "base/buffer.h"
+#include "base/cleanup.h"
 #include "colony/sink.h"
 #include "store/duckdb/duckdb.h"
 
@@ -56,9 +56,8 @@ tide_position *tide_duck_sink_find(tide_duck_sink *sink, const char *agent_id,
 TIDE_MUST_CHECK tide_status tide_duck_sink_reserve(tide_duck_sink *sink, tide_error *err);
 /* In place of the one of its agent and type; taken over. */
 void tide_duck_sink_put(tide_duck_sink *sink, tide_position *position);
-void tide_duck_sink_remove(tide_duck_sink *sink, const char *agent_id, const char *data_type);
 void tide_duck_position_free(tide_position *position); /* takes NULL */
-void tide_duck_position_freep(tide_position **position);
+TIDE_CLEANUP_FN(tide_duck_position_freep, tide_position, tide_duck_position_free)
 
 /* ---- states as rows ---- */
 
@@ -109,5 +108,3 @@ tide_status tide_duck_sink_retain(tide_sink *base, int64_t gap_keep_us, tide_ret
                                   tide_error *err);
 tide_status tide_duck_sink_query(tide_sink *base, const tide_sink_query *query,
                                  const tide_sink_rows *rows, tide_error *err);
-
-#endif

@@ -8,8 +8,7 @@
  *     retain_sql.c         what is old
  *
  * Threads: functions run inside of a closure of the store. */
-#ifndef TIDE_COLONY_SINK_SQL_H
-#define TIDE_COLONY_SINK_SQL_H
+#pragma once
 
 #include "colony/sink.h"
 
@@ -55,5 +54,3 @@ tide_status tide_sink_sql_gap(tide_sink *sink, int64_t id, tide_gap *out, tide_e
 
 tide_status tide_sink_sql_retain(tide_sink *sink, int64_t gap_keep_us, tide_retained *out,
                                  tide_error *err);
-
-#endif

@@ -6,8 +6,7 @@
  * by the stream's name, which is their data_type.
  *
  * Threads: constant tables. */
-#ifndef TIDE_COLONY_TYPE_H
-#define TIDE_COLONY_TYPE_H
+#pragma once
 
 #include <stdint.h>
 
@@ -57,5 +56,3 @@ const tide_colony_type *tide_colony_type_of(tide_stream_kind kind);
 
 /* By data_type; what is not built in is a user's stream. Never NULL. */
 const tide_colony_type *tide_colony_type_find(const char *data_type);
-
-#endif

@@ -1,7 +1,6 @@
 /* idempotency_keys.h - bounded part of tide_idempotency_clean (idempotency.h), for callers that have other work in
  * between. */
-#ifndef TIDE_CORE_IDEMPOTENCY_KEYS_H
-#define TIDE_CORE_IDEMPOTENCY_KEYS_H
+#pragma once
 
 #include <tidemark/idempotency.h>
 
@@ -10,5 +9,3 @@
 TIDE_MUST_CHECK tide_status tide_idempotency_clean_step(tide_store *store, int64_t keep_us,
                                                         bool is_any, int64_t *removed,
                                                         bool *has_more, tide_error *err);
-
-#endif

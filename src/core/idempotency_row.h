@@ -4,8 +4,7 @@
  * first and looks afterwards.
  *
  * Threads: as safe as the tide_tx. */
-#ifndef TIDE_CORE_IDEMPOTENCY_ROW_H
-#define TIDE_CORE_IDEMPOTENCY_ROW_H
+#pragma once
 
 #include <tidemark/idempotency.h>
 
@@ -60,5 +59,3 @@ TIDE_MUST_CHECK tide_status tide_idempotency_row_answer(tide_tx *tx, const char 
 
 /* 0 for NULL and for what is no time. */
 int64_t tide_idempotency_col_time(tide_query *query);
-
-#endif

@@ -1,10 +1,7 @@
 /* lease_clock.h - what leases of every kind share: the clock is tide_lease_now (lease.h), tokens begin here. */
-#ifndef TIDE_CORE_LEASE_CLOCK_H
-#define TIDE_CORE_LEASE_CLOCK_H
+#pragma once
 
 #include <tidemark/store.h>
 
 /* The lowest token of this epoch: epoch * 2^40 + 1. */
 int64_t tide_lease_token_floor(tide_tx *tx);
-
-#endif

@@ -14,8 +14,7 @@
  * A store without a watermark begins at the clock's time.
  *
  * Survives: the rows of retention_clocks, in the caller's transaction. Threads: as the transaction. */
-#ifndef TIDE_CORE_RETENTION_CLOCK_H
-#define TIDE_CORE_RETENTION_CLOCK_H
+#pragma once
 
 #include <tidemark/store.h>
 
@@ -34,5 +33,3 @@ typedef struct tide_retention_clock {
 /* The watermark of this name ("feed", "colony"), given the clock's time; noted, if tx writes. */
 TIDE_MUST_CHECK tide_status tide_retention_clock_read(tide_tx *tx, const char *name, int64_t now_us,
                                                       tide_retention_clock *out, tide_error *err);
-
-#endif

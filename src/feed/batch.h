@@ -5,8 +5,7 @@
  * services, without its body being read, and still not be believed when it is damaged.
  *
  * Threads: pure. */
-#ifndef TIDE_FEED_BATCH_H
-#define TIDE_FEED_BATCH_H
+#pragma once
 
 #include "base/digest.h"
 #include "feed/record.h"
@@ -54,5 +53,3 @@ TIDE_MUST_CHECK tide_status tide_batch_unpack(tide_buffer *out, const tide_batch
 TIDE_MUST_CHECK tide_status tide_batch_check(const tide_stream_type *type,
                                              const tide_batch_head *head, tide_view raw,
                                              tide_error *err);
-
-#endif

@@ -3,8 +3,7 @@
  * A page walks over the batches behind start_seq and copies records until one of the request's limits is met. What it passes
  * on the way that cannot be served becomes a hole: known losses, what lies below the floor, and what is found damaged
  * or missing now. The latter are also handed out, so that they can be noted. */
-#ifndef TIDE_FEED_PAGE_H
-#define TIDE_FEED_PAGE_H
+#pragma once
 
 #include <tidemark/identity.h>
 
@@ -64,5 +63,3 @@ TIDE_MUST_CHECK tide_status tide_epochs_judge(tide_page *page, tide_tx *tx, tide
 TIDE_MUST_CHECK tide_status tide_epochs_tell(tide_page *page, tide_tx *tx, tide_error *err);
 /* Begin a new epoch if the reader's points tell of a cut that nobody noticed; true: the page is to be read again. */
 bool tide_epochs_raise(tide_page *page);
-
-#endif

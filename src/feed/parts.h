@@ -9,8 +9,7 @@
  *     verify.c, salvage.c, dump.c            profile.c  frames and binaries
  *
  * Threads: the feed is constant after its opening, but for counters. */
-#ifndef TIDE_FEED_PARTS_H
-#define TIDE_FEED_PARTS_H
+#pragma once
 
 #include <stdatomic.h>
 
@@ -245,5 +244,3 @@ void tide_feed_shorten(tide_feed *feed, bool is_full);
  * may run again after it has taken effect, and then changes nothing. */
 TIDE_MUST_CHECK tide_status tide_feed_write_firmly(tide_feed *feed, tide_tx_fn *fn, void *arg,
                                                    tide_error *err);
-
-#endif

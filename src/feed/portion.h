@@ -4,8 +4,7 @@
  * each of its batches: they say what may be there.
  *
  * Threads: pure. */
-#ifndef TIDE_FEED_PORTION_H
-#define TIDE_FEED_PORTION_H
+#pragma once
 
 #include <tidemark/feed.h>
 
@@ -22,5 +21,3 @@ void tide_portions_done(tide_portions *p);
 
 /* Tell the records the numbers that their batches got. */
 void tide_portions_number(const tide_portions *p, tide_feed_records *records, int count);
-
-#endif

@@ -5,8 +5,7 @@
  * copy or a later state of its store (colony/registry.h).
  *
  * Threads: pure. */
-#ifndef TIDE_FEED_READER_TOKEN_H
-#define TIDE_FEED_READER_TOKEN_H
+#pragma once
 
 #include <stdint.h>
 
@@ -18,5 +17,3 @@ tide_status tide_reader_token_refuse(const char *reader, int64_t token, int64_t 
 
 /* The higher token of such a text, whatever precedes it; 0: the text names none. */
 int64_t tide_reader_token_seen(const char *text);
-
-#endif

@@ -26,8 +26,7 @@
  *
  * Limits: TIDE_FEED_RECORD_MAX bytes of one record, the batch's own maximum, TIDE_RECORD_SERVICES_MAX names.
  * Threads: pure; a batch belongs to one thread at a time. */
-#ifndef TIDE_FEED_RECORD_H
-#define TIDE_FEED_RECORD_H
+#pragma once
 
 #include <stdbool.h>
 #include <stddef.h>
@@ -292,11 +291,6 @@ void tide_record_batch_done(tide_record_batch *batch);
 /* Forget the records, keep the memory; the counters replaced and refused start again. */
 void tide_record_batch_clear(tide_record_batch *batch);
 
-/* Put the records of from, which is of the same type, behind those of batch. TIDE_E_LIMIT: too many records or bytes;
- * TIDE_E_NOMEM: batch is then as before. */
-TIDE_MUST_CHECK tide_status tide_record_batch_join(tide_record_batch *batch,
-                                                   const tide_record_batch *from);
-
 /* What tide_feed_commit takes: borrowed from the batch, until it changes. stream may be NULL for a built-in one. */
 tide_feed_records tide_record_batch_feed(tide_record_batch *batch, const char *stream);
 
@@ -406,5 +400,3 @@ TIDE_MUST_CHECK tide_status tide_record_row_json(tide_buffer *out, const tide_st
 
 /* Does the set (names with their NULs) hold one of these? An empty set is not known and may hold any. */
 bool tide_record_services_may_hold(tide_view services, const char *const *names, int count);
-
-#endif

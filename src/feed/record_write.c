@@ -88,33 +88,6 @@ static void add_service(tide_record_batch *batch, tide_view name)
     batch->has_all_services = false;
 }
 
-static void add_services_of(tide_record_batch *batch, const tide_record_batch *from)
-{
-    batch->has_all_services = batch->has_all_services && from->has_all_services;
-    const tide_view set = tide_buffer_view(&from->services);
-    for (size_t at = 0; at < set.len && batch->has_all_services;) {
-        const tide_view name = tide_view_of(set.ptr + at);
-        add_service(batch, name);
-        at += name.len + 1;
-    }
-}
-
-tide_status tide_record_batch_join(tide_record_batch *batch, const tide_record_batch *from)
-{
-    assert(!batch->is_open && !from->is_open && batch->type == from->type);
-    if (from->count > batch->count_max - batch->count)
-        return TIDE_E_LIMIT;
-    TIDE_TRY(tide_buffer_append_view(&batch->bytes, tide_buffer_view(&from->bytes)));
-    if (from->count > 0) {
-        add_time(batch, from->min_time_ms, from->max_time_ms);
-        add_services_of(batch, from);
-    }
-    batch->count += from->count;
-    batch->replaced += from->replaced;
-    batch->refused += from->refused;
-    return TIDE_OK;
-}
-
 tide_feed_records tide_record_batch_feed(tide_record_batch *batch, const char *stream)
 {
     return (tide_feed_records){

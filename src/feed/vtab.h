@@ -36,8 +36,7 @@
  * whichever SQLite has loaded it (3.37 or later: older ones cannot read the store's tables).
  *
  * Threads: as the connection. */
-#ifndef TIDE_FEED_VTAB_H
-#define TIDE_FEED_VTAB_H
+#pragma once
 
 #include <tidemark/env.h>
 
@@ -46,5 +45,3 @@ struct sqlite3;
 /* Put tables and functions on a connection; env gives nextval its clock and must outlive the connection. Returns a SQLite code. The
  * connection need not be a store: its tables then say so when they are used. */
 int tide_vtab_register(struct sqlite3 *db, tide_env *env);
-
-#endif

@@ -7,8 +7,7 @@
  *     vtab_text.c    statements of the catalogue on somebody's connection
  *     vtab_number.c  nextval, currval
  */
-#ifndef TIDE_FEED_VTAB_PARTS_H
-#define TIDE_FEED_VTAB_PARTS_H
+#pragma once
 
 /* In the extension every sqlite3_ function is a call through the table that the host's SQLite hands over. */
 #ifdef TIDE_VTAB_EXTENSION
@@ -155,5 +154,3 @@ int tide_vtab_column(sqlite3_vtab_cursor *base, sqlite3_context *context, int co
 /* SQL functions; their user data is the connection. */
 void tide_vtab_nextval(sqlite3_context *context, int count, sqlite3_value **values);
 void tide_vtab_currval(sqlite3_context *context, int count, sqlite3_value **values);
-
-#endif

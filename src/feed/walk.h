@@ -1,6 +1,5 @@
 /* walk.h - batches of a stream in the order of their numbers, heads first. */
-#ifndef TIDE_FEED_WALK_H
-#define TIDE_FEED_WALK_H
+#pragma once
 
 #include "feed/batch.h"
 #include "feed/parts.h"
@@ -28,5 +27,3 @@ TIDE_MUST_CHECK tide_status tide_feed_epoch_add(tide_tx *tx, const tide_stream_s
 TIDE_MUST_CHECK tide_status tide_feed_sequence_raise(tide_tx *tx, const tide_stream_state *state,
                                                      int64_t last_seq, int64_t at_us,
                                                      tide_error *err);
-
-#endif

@@ -1,6 +1,5 @@
 /* append.h - appending inside of somebody's transaction, for what stands above the journal. */
-#ifndef TIDE_JOURNAL_APPEND_H
-#define TIDE_JOURNAL_APPEND_H
+#pragma once
 
 #include <tidemark/journal.h>
 
@@ -10,5 +9,3 @@ TIDE_MUST_CHECK tide_status tide_journal_append_known_in(tide_tx *tx,
                                                          const tide_checkpoint_new *checkpoints,
                                                          int count, tide_checkpoint_numbers *out,
                                                          tide_error *err);
-
-#endif

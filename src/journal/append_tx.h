@@ -9,8 +9,7 @@
  * The row comes behind its tags and references: once it is there, nobody may add to it.
  *
  * Threads: one at a time. */
-#ifndef TIDE_JOURNAL_APPEND_TX_H
-#define TIDE_JOURNAL_APPEND_TX_H
+#pragma once
 
 #include <tidemark/journal.h>
 
@@ -58,5 +57,3 @@ TIDE_MUST_CHECK tide_status tide_append_check_leases(const tide_append *a, tide_
                                                      tide_error *err);
 
 const char *tide_append_trigger(const tide_checkpoint_new *given);
-
-#endif

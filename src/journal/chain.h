@@ -2,8 +2,7 @@
  *
  * A fork goes on with the chain of what it was forked from, so the chain at its first own number begins where that of the
  * parent stood at the fork point. Rows of plain SQL have no part in the chain; removed rows have left theirs in a cut. */
-#ifndef TIDE_JOURNAL_CHAIN_H
-#define TIDE_JOURNAL_CHAIN_H
+#pragma once
 
 #include <tidemark/journal.h>
 
@@ -21,5 +20,3 @@ void tide_chain_set(tide_chain *chain, tide_view bytes);
 /* Behind `number` of the task, along what it was forked from. */
 TIDE_MUST_CHECK tide_status tide_chain_at(tide_chain *out, tide_tx *tx, const char *task_id,
                                           int64_t number, tide_error *err);
-
-#endif

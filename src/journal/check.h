@@ -4,8 +4,7 @@
  * shown, logged and joined. Whether a task exists or a type is registered is not looked at here.
  *
  * Threads: pure. */
-#ifndef TIDE_JOURNAL_CHECK_H
-#define TIDE_JOURNAL_CHECK_H
+#pragma once
 
 #include <tidemark/journal.h>
 
@@ -23,5 +22,3 @@ bool tide_journal_is_builtin(const char *type);
 
 /* The name of an automatic trigger, or NULL, however it is written: "GapFilled", "gap filled". */
 const char *tide_journal_find_trigger(tide_view text);
-
-#endif

@@ -25,8 +25,7 @@
  *
  * Threads: an iterator or a coder belongs to one thread at a time. Limits: a decoded chunk never
  * takes more than TIDE_CHUNK_LEN_MAX, whatever the stored bytes say. */
-#ifndef TIDE_JOURNAL_CHUNK_H
-#define TIDE_JOURNAL_CHUNK_H
+#pragma once
 
 #include <stdbool.h>
 #include <stddef.h>
@@ -108,5 +107,3 @@ typedef struct tide_chunk_stored {
 TIDE_MUST_CHECK tide_status tide_chunk_decode(tide_chunk_coder *coder,
                                               const tide_chunk_stored *stored, tide_buffer *out,
                                               tide_error *err);
-
-#endif

@@ -4,8 +4,7 @@
  * with the chunks: whoever is about to refer to one (snapshot.h) has committed before, or looks after it.
  *
  * Threads: any. */
-#ifndef TIDE_JOURNAL_COLLECT_H
-#define TIDE_JOURNAL_COLLECT_H
+#pragma once
 
 #include <tidemark/journal.h>
 
@@ -15,5 +14,3 @@ TIDE_MUST_CHECK tide_status tide_journal_collect(tide_store *store, int64_t *chu
 
 /* Give free pages of a SQLite file back to the file system. Nothing to do on PostgreSQL. */
 TIDE_MUST_CHECK tide_status tide_journal_shrink(tide_store *store, tide_error *err);
-
-#endif

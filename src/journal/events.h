@@ -4,8 +4,7 @@
  * checkpoint number of their time: a follower that merges both streams sees an event behind what it is about.
  *
  * Threads: as safe as the tide_tx. */
-#ifndef TIDE_JOURNAL_EVENTS_H
-#define TIDE_JOURNAL_EVENTS_H
+#pragma once
 
 #include <tidemark/journal.h>
 #include <tidemark/sequence.h>
@@ -25,5 +24,3 @@ TIDE_MUST_CHECK tide_status tide_journal_event_defer(tide_tx *tx, const tide_jou
 
 /* The kind with this name; false: unknown. */
 bool tide_journal_event_parse(tide_journal_event_kind *kind, tide_view name);
-
-#endif

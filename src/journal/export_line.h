@@ -1,6 +1,5 @@
 /* export_line.h - an export under way: lines of JSON that are written and counted into the digest. */
-#ifndef TIDE_JOURNAL_EXPORT_LINE_H
-#define TIDE_JOURNAL_EXPORT_LINE_H
+#pragma once
 
 #include <tidemark/identity.h>
 #include <tidemark/journal.h>
@@ -44,5 +43,3 @@ TIDE_MUST_CHECK tide_status tide_export_close_record(tide_exporter *e, tide_json
 /* export_tasks.c: registered types; tasks, all or those of the lineage. */
 TIDE_MUST_CHECK tide_status tide_export_types(tide_exporter *e, tide_error *err);
 TIDE_MUST_CHECK tide_status tide_export_tasks(tide_exporter *e, tide_error *err);
-
-#endif

@@ -2,8 +2,7 @@
  *
  * Rows of plain SQL have no checksum and may hold broken UTF-8. In an export they get a checksum over what is written,
  * and what is written is valid: broken characters are replaced, as everywhere (utf8.h). Sealed rows go as they are. */
-#ifndef TIDE_JOURNAL_EXPORT_ROW_H
-#define TIDE_JOURNAL_EXPORT_ROW_H
+#pragma once
 
 #include "journal/page.h"
 #include "journal/seal.h"
@@ -16,5 +15,3 @@ typedef struct tide_export_row {
 /* The row was read with its snapshot and is not damaged. Texts are borrowed from the row or put into the arena. */
 TIDE_MUST_CHECK tide_status tide_export_row_make(tide_export_row *out, const tide_journal_row *row,
                                                  tide_arena *arena, tide_error *err);
-
-#endif

@@ -12,8 +12,7 @@
  * Plain SQL does not pass here.
  *
  * Survives: reads only. Threads: as the transaction. */
-#ifndef TIDE_JOURNAL_FENCE_H
-#define TIDE_JOURNAL_FENCE_H
+#pragma once
 
 #include <tidemark/journal.h>
 
@@ -43,5 +42,3 @@ TIDE_MUST_CHECK tide_status tide_fence_defer(tide_tx *tx, const tide_checkpoint_
                                              tide_error *err);
 /* Is this the failure of what tide_fence_defer deferred? */
 bool tide_fence_is_cause(const tide_checkpoint_new *checkpoint, const tide_error *failure);
-
-#endif

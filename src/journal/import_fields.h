@@ -1,6 +1,5 @@
 /* import_fields.h - the records of an export file, from their JSON. */
-#ifndef TIDE_JOURNAL_IMPORT_FIELDS_H
-#define TIDE_JOURNAL_IMPORT_FIELDS_H
+#pragma once
 
 #include "journal/import_reader.h"
 #include "journal/json_fields.h"
@@ -39,5 +38,3 @@ TIDE_MUST_CHECK tide_status tide_import_tags(const tide_json_field *field, tide_
                                              tide_arena *arena, tide_error *err);
 /* An id: 1 to TIDE_JOURNAL_ID_MAX bytes. */
 TIDE_MUST_CHECK tide_status tide_import_check_id(const char *what, const char *id, tide_error *err);
-
-#endif

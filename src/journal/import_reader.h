@@ -27,8 +27,7 @@
  * (no export), TIDE_E_NEWER, and what the source says.
  *
  * Memory: one line, and what the arena of the caller holds: a record with its snapshot. Threads: one at a time. */
-#ifndef TIDE_JOURNAL_IMPORT_READER_H
-#define TIDE_JOURNAL_IMPORT_READER_H
+#pragma once
 
 #include <tidemark/journal.h>
 
@@ -155,5 +154,3 @@ TIDE_MUST_CHECK tide_status tide_import_next_legacy(tide_import_reader *reader,
 /* Fail with TIDE_E_DAMAGED and the line; err may hold the cause already. */
 TIDE_MUST_CHECK tide_status tide_import_damaged(const tide_import_reader *reader, tide_error *err,
                                                 const char *format, ...) TIDE_PRINTF(3, 4);
-
-#endif

@@ -9,8 +9,7 @@
  * That hour is no matter of safety: an import whose rows were taken away is refused when it wants to publish.
  *
  * Threads: one at a time; several imports may run beside each other. */
-#ifndef TIDE_JOURNAL_IMPORT_RUN_H
-#define TIDE_JOURNAL_IMPORT_RUN_H
+#pragma once
 
 #include <tidemark/identity.h>
 
@@ -72,5 +71,3 @@ TIDE_MUST_CHECK tide_status tide_import_clear(tide_store *store, int64_t import_
                                               tide_error *err);
 /* Remove what imports left that are over or dead. */
 TIDE_MUST_CHECK tide_status tide_import_clean(tide_store *store, tide_error *err);
-
-#endif

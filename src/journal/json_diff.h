@@ -28,8 +28,7 @@
  * of what changed.
  *
  * Threads: pure. Limits: 64 MiB per document, TIDE_JSON_NESTING_MAX levels. */
-#ifndef TIDE_JOURNAL_JSON_DIFF_H
-#define TIDE_JOURNAL_JSON_DIFF_H
+#pragma once
 
 #include <tidemark/error.h>
 #include <tidemark/export.h>
@@ -47,5 +46,3 @@ enum {
  * TIDE_E_LIMIT: a document is too long. TIDE_E_NOMEM. A failure of fn ends it and is passed up. */
 TIDE_MUST_CHECK tide_status tide_json_diff(tide_view before, tide_view after,
                                            tide_difference_fn *fn, void *arg, tide_error *err);
-
-#endif

@@ -9,8 +9,7 @@
  * as its text. Arrays are walked the same way; their elements have no key.
  *
  * Threads: pure. */
-#ifndef TIDE_JOURNAL_JSON_FIELDS_H
-#define TIDE_JOURNAL_JSON_FIELDS_H
+#pragma once
 
 #include "base/arena.h"
 #include "base/text/json_scan.h"
@@ -52,5 +51,3 @@ TIDE_MUST_CHECK tide_status tide_json_field_i64(const tide_json_field *field, in
 
 TIDE_MUST_CHECK tide_status tide_json_field_bool(const tide_json_field *field, bool *out,
                                                  tide_error *err);
-
-#endif

@@ -1,8 +1,7 @@
 /* last_checkpoint.h - how far a work item came: its newest checkpoint that is no beginning and no error.
  *
  * Threads: any. */
-#ifndef TIDE_JOURNAL_LAST_CHECKPOINT_H
-#define TIDE_JOURNAL_LAST_CHECKPOINT_H
+#pragma once
 
 #include <tidemark/journal.h>
 
@@ -11,5 +10,3 @@ TIDE_MUST_CHECK tide_status tide_journal_last_checkpoint(tide_store *store,
                                                          const char *work_item_id,
                                                          tide_checkpoint_fn *fn, void *arg,
                                                          tide_error *err);
-
-#endif

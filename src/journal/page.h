@@ -7,8 +7,7 @@
  * so in `damage`. Whoever hands the content out must look (tide_journal_row_check).
  *
  * Threads: one at a time. Limits: TIDE_JOURNAL_PAGE_LEN_MAX bytes in one page. */
-#ifndef TIDE_JOURNAL_PAGE_H
-#define TIDE_JOURNAL_PAGE_H
+#pragma once
 
 #include <tidemark/journal.h>
 
@@ -63,5 +62,3 @@ TIDE_MUST_CHECK tide_status tide_journal_resolve(tide_tx *tx, const char *id_or_
 /* The same, but TIDE_E_NOT_FOUND with words. */
 TIDE_MUST_CHECK tide_status tide_journal_need(tide_tx *tx, const char *id_or_number,
                                               int64_t *global_sequence, tide_error *err);
-
-#endif

@@ -7,8 +7,7 @@
  * One removal at a time: on PostgreSQL under a lock that who makes a fork shares (fork.c).
  *
  * Threads: as safe as the tide_tx. */
-#ifndef TIDE_JOURNAL_REMOVAL_H
-#define TIDE_JOURNAL_REMOVAL_H
+#pragma once
 
 #include <tidemark/journal.h>
 #include <tidemark/sequence.h>
@@ -53,5 +52,3 @@ TIDE_MUST_CHECK tide_status tide_removal_do(tide_tx *tx, const char *task_id,
                                             const tide_candidates *candidates,
                                             tide_journal_event_kind kind,
                                             tide_sequence_range *range, tide_error *err);
-
-#endif

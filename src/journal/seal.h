@@ -15,8 +15,7 @@
  *     THIS IS A STORAGE FORMAT: it is verified against what older programs wrote.
  *
  * Threads: pure. */
-#ifndef TIDE_JOURNAL_SEAL_H
-#define TIDE_JOURNAL_SEAL_H
+#pragma once
 
 #include <tidemark/journal.h>
 
@@ -52,5 +51,3 @@ bool tide_seal_equal(const tide_seal *seal, tide_view bytes);
 
 /* Put tags into byte order and drop repeated ones; returns how many are left. */
 int tide_seal_sort_tags(const char **tags, int count);
-
-#endif

@@ -10,8 +10,7 @@
  * writer; on PostgreSQL store holds a lock that the collector (collect.h) waits for.
  *
  * Threads: one at a time. */
-#ifndef TIDE_JOURNAL_SNAPSHOT_H
-#define TIDE_JOURNAL_SNAPSHOT_H
+#pragma once
 
 #include <tidemark/journal.h>
 
@@ -55,5 +54,3 @@ TIDE_MUST_CHECK tide_status tide_snapshot_store(tide_snapshot *snapshot, tide_tx
 TIDE_MUST_CHECK tide_status tide_snapshot_load(char *out, int64_t len, int64_t chunk_count,
                                                tide_tx *tx, int64_t global_sequence,
                                                tide_chunk_coder *coder, tide_error *err);
-
-#endif

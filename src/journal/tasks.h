@@ -1,6 +1,5 @@
 /* tasks.h - every task, one after the other. */
-#ifndef TIDE_JOURNAL_TASKS_H
-#define TIDE_JOURNAL_TASKS_H
+#pragma once
 
 #include <tidemark/journal.h>
 
@@ -10,5 +9,3 @@ typedef tide_status tide_task_id_fn(void *arg, const char *task_id, tide_error *
  * transaction; a failure of it ends the walk. */
 TIDE_MUST_CHECK tide_status tide_journal_each_task(tide_store *store, tide_task_id_fn *fn,
                                                    void *arg, tide_error *err);
-
-#endif

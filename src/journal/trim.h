@@ -5,12 +5,9 @@
  * happened since.
  *
  * Survives: a crash between two steps, each is a transaction. Threads: any. */
-#ifndef TIDE_JOURNAL_TRIM_H
-#define TIDE_JOURNAL_TRIM_H
+#pragma once
 
 #include <tidemark/journal.h>
 
 /* Remove events older than keep_us, in bounded steps; the newest stays. */
 TIDE_MUST_CHECK tide_status tide_journal_trim(tide_store *store, int64_t keep_us, tide_error *err);
-
-#endif

@@ -1,6 +1,5 @@
 /* verify.h - the halves of tide_journal_verify. */
-#ifndef TIDE_JOURNAL_VERIFY_H
-#define TIDE_JOURNAL_VERIFY_H
+#pragma once
 
 #include <stdarg.h>
 
@@ -17,5 +16,3 @@ void tide_verify_tell(const tide_buffer *findings, tide_journal_finding_fn *fn, 
 TIDE_MUST_CHECK tide_status tide_verify_numbers(tide_store *store, tide_journal_finding_fn *fn,
                                                 void *arg, tide_journal_report *report,
                                                 tide_error *err);
-
-#endif

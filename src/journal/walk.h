@@ -8,8 +8,7 @@
  * page is one durable snapshot.
  *
  * Threads: one at a time. Limits: TIDE_JOURNAL_DEPTH_MAX forks in a line. */
-#ifndef TIDE_JOURNAL_WALK_H
-#define TIDE_JOURNAL_WALK_H
+#pragma once
 
 #include "journal/page.h"
 
@@ -66,5 +65,3 @@ const tide_journal_row *tide_walk_row(const tide_walk *walk, int index);
 /* Bind a time so that it compares rightly with what others wrote: SQLite holds times as text of 19 to 26 bytes, so
  * it is bound without the zeroes at its end. */
 void tide_journal_bind_bound(tide_query *query, tide_tx *tx, const char *name, int64_t us);
-
-#endif

@@ -6,8 +6,7 @@
  *
  * Names are unique among live catalogs; two who create one name at once: one gets it, the other TIDE_E_EXISTS (told by the constraint's name). With a request
  * key the second answer is the first's. Survives: one transaction each. */
-#ifndef TIDE_LAKE_CATALOG_H
-#define TIDE_LAKE_CATALOG_H
+#pragma once
 
 #include "lake/change.h"
 
@@ -47,5 +46,3 @@ TIDE_MUST_CHECK tide_status tide_lake_pin_renew(tide_lake *lake, tide_lake_pin *
                                                 int64_t lease_us, tide_error *err);
 TIDE_MUST_CHECK tide_status tide_lake_pin_release(tide_lake *lake, const tide_lake_pin *pin,
                                                   tide_error *err);
-
-#endif

@@ -1,6 +1,5 @@
 /* catalog_parts.h - what making and forking a catalog share; for the files of this folder alone. */
-#ifndef TIDE_LAKE_CATALOG_PARTS_H
-#define TIDE_LAKE_CATALOG_PARTS_H
+#pragma once
 
 #include "base/backoff.h"
 #include "lake/catalog.h"
@@ -34,5 +33,3 @@ TIDE_MUST_CHECK tide_status lake_catalog_finish(tide_tx *tx, lake_making *m, con
                                                 const char *marks, tide_error *err);
 TIDE_MUST_CHECK tide_status lake_catalog_try(tide_lake *lake, tide_tx_fn *fn, lake_making *m,
                                              tide_error *err);
-
-#endif

@@ -25,8 +25,7 @@
  *
  * Survives: before COMMIT nothing; after it everything. Files that an operation brought are the caller's until commit: it removes them after a refusal that is certain.
  * Threads: one at a time. */
-#ifndef TIDE_LAKE_CHANGE_H
-#define TIDE_LAKE_CHANGE_H
+#pragma once
 
 #include "lake/state.h"
 
@@ -195,5 +194,3 @@ const tide_status *tide_lake_change_retries(const tide_lake_change *change, int 
 TIDE_MUST_CHECK tide_status tide_lake_find_request(tide_lake *lake, const char *catalog,
                                                    const tide_lake_commit_options *options,
                                                    tide_lake_committed *out, tide_error *err);
-
-#endif

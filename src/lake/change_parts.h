@@ -2,8 +2,7 @@
  *
  * A change knows *things* (schemas, tables, views) as they were at its base and as they are to be. Operations change what is to be; commit compares
  * both and writes the difference. So operations on one thing add up, whatever their order, and one that is undone leaves nothing. */
-#ifndef TIDE_LAKE_CHANGE_PARTS_H
-#define TIDE_LAKE_CHANGE_PARTS_H
+#pragma once
 
 #include "base/arena.h"
 #include "base/buffer.h"
@@ -233,5 +232,3 @@ TIDE_MUST_CHECK tide_status lake_check_base(tide_lake_change *change, tide_error
 /* Words of a commit: valid UTF-8, a key that is not too long. options may be NULL. */
 TIDE_MUST_CHECK tide_status lake_check_options(const tide_lake_commit_options *options,
                                                tide_error *err);
-
-#endif

@@ -11,8 +11,7 @@
  *
  * Survives: a crash before the commit leaves files that no row names (expire.h finds them) and a lease that runs out; after it, everything.
  * Threads: as tide_lake_data. */
-#ifndef TIDE_LAKE_COMPACT_H
-#define TIDE_LAKE_COMPACT_H
+#pragma once
 
 #include "lake/data.h"
 
@@ -50,5 +49,3 @@ TIDE_MUST_CHECK tide_status tide_lake_compact(tide_lake *lake, tide_lake_data *d
                                               const char *catalog,
                                               const tide_lake_compact_options *options,
                                               tide_lake_compacted *out, tide_error *err);
-
-#endif

@@ -165,11 +165,6 @@ void tide_lake_data_close(tide_lake_data *data)
     free(data);
 }
 
-void tide_lake_data_closep(tide_lake_data **data)
-{
-    tide_lake_data_close(*data);
-}
-
 /* ---- columns ---- */
 
 tide_status tide_lake_column_types(const tide_lake_table_seen *table, char (**types)[256],

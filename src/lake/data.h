@@ -26,9 +26,9 @@
  * Partitions: identity, year, month, day, hour (of UTC), bucket(n) with the hash of Iceberg and DuckLake. A partition's file is not cut at file_bytes.
  *
  * Threads: a tide_lake_data belongs to one thread at a time. Processes may write to one table at once. */
-#ifndef TIDE_LAKE_DATA_H
-#define TIDE_LAKE_DATA_H
+#pragma once
 
+#include "base/cleanup.h"
 #include "lake/change.h"
 #include "store/duckdb/duckdb.h"
 
@@ -52,7 +52,7 @@ TIDE_MUST_CHECK tide_status tide_lake_data_open(tide_lake_data **out, const char
                                                 const tide_lake_data_options *options,
                                                 tide_error *err);
 void tide_lake_data_close(tide_lake_data *data); /* takes NULL */
-void tide_lake_data_closep(tide_lake_data **data);
+TIDE_CLEANUP_FN(tide_lake_data_closep, tide_lake_data, tide_lake_data_close)
 
 typedef enum tide_lake_format {
     TIDE_LAKE_BY_NAME, /* .parquet, .csv, .tsv, .json, .jsonl, also with .gz or .zst where DuckDB reads them */
@@ -134,5 +134,3 @@ typedef struct tide_lake_ask {
  * TIDE_E_NOT_FOUND: a catalog, table or snapshot; TIDE_E_DENIED, TIDE_E_INVALID, TIDE_E_LIMIT, TIDE_E_TIMEOUT, TIDE_E_NOMEM as tide_duckdb_ask. */
 TIDE_MUST_CHECK tide_status tide_lake_query(tide_lake_data *data, tide_lake *lake,
                                             const tide_lake_ask *ask, tide_error *err);
-
-#endif

@@ -1,6 +1,5 @@
 /* data_parts.h - what the files of data.h share: the handle, statements from templates, places on the disk, scans. */
-#ifndef TIDE_LAKE_DATA_PARTS_H
-#define TIDE_LAKE_DATA_PARTS_H
+#pragma once
 
 #include "base/arena.h"
 #include "base/buffer.h"
@@ -203,5 +202,3 @@ typedef struct tide_lake_shown {
 TIDE_MUST_CHECK tide_status tide_lake_ask_shown(tide_lake_data *data, const tide_lake_shown *shown,
                                                 int count, const tide_lake_ask *ask,
                                                 tide_error *err);
-
-#endif

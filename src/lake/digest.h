@@ -13,8 +13,7 @@
  *     partition     7, partition_id, table_id, then per key: column_id, transform
  *
  * Numbers are decimal, booleans 0 or 1, UUIDs in lower case. Threads: pure. */
-#ifndef TIDE_LAKE_DIGEST_H
-#define TIDE_LAKE_DIGEST_H
+#pragma once
 
 #include <stdint.h>
 
@@ -38,5 +37,3 @@ TIDE_MUST_CHECK tide_status tide_lake_digest_of(tide_lake_digest *out,
                                                 tide_error *err);
 void tide_lake_digest_add(tide_lake_digest *sum, const tide_lake_digest *row);
 void tide_lake_digest_subtract(tide_lake_digest *sum, const tide_lake_digest *row);
-
-#endif

@@ -23,8 +23,7 @@
  * key answers for ever. What they changed (ducklake_snapshot_changes) stays for a while: a stock client that began before reads it when it tries again.
  *
  * Survives: a crash at any point; doing it again goes on. Several at once are fine. Threads: as the store. */
-#ifndef TIDE_LAKE_EXPIRE_H
-#define TIDE_LAKE_EXPIRE_H
+#pragma once
 
 #include "lake/catalog.h"
 
@@ -99,5 +98,3 @@ typedef struct tide_lake_cleaned {
 TIDE_MUST_CHECK tide_status tide_lake_cleanup(tide_lake *lake,
                                               const tide_lake_cleanup_options *options,
                                               tide_lake_cleaned *out, tide_error *err);
-
-#endif

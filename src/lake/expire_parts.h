@@ -1,6 +1,5 @@
 /* expire_parts.h - what the files of expire.h share. */
-#ifndef TIDE_LAKE_EXPIRE_PARTS_H
-#define TIDE_LAKE_EXPIRE_PARTS_H
+#pragma once
 
 #include "lake/expire.h"
 
@@ -38,5 +37,3 @@ void tide_expiry_sweep_start(tide_expiry *e);
 bool tide_expiry_is_swept(const tide_expiry *e);
 void tide_expiry_sweep_on(tide_expiry *e);
 tide_status tide_expiry_sweep(tide_expiry *e, tide_tx *tx, tide_error *err);
-
-#endif

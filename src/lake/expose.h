@@ -13,8 +13,7 @@
  *
  * Survives: exposing is one transaction. The exported file appears whole, or not at all; what an export that died has left beside it goes with the next one to that
  * name, when nobody has touched it for an hour. Threads: as the store. */
-#ifndef TIDE_LAKE_EXPOSE_H
-#define TIDE_LAKE_EXPOSE_H
+#pragma once
 
 #include "lake/state.h"
 
@@ -53,5 +52,3 @@ typedef struct tide_lake_exported {
 TIDE_MUST_CHECK tide_status tide_lake_export(tide_lake *lake, const char *catalog, const char *path,
                                              bool is_forced, tide_lake_exported *out,
                                              tide_error *err);
-
-#endif

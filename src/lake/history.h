@@ -20,8 +20,7 @@
  * TIDE_LAKE_FINDINGS_MAX of one query; TIDE_E_DAMAGED at the end when there were any.
  * Threads: reads one consistent snapshot of the store, in one closure: for a large metabase the store is opened with a larger closure_us. If the closure is
  * run again (a connection that broke), findings are told again, and counted anew. */
-#ifndef TIDE_LAKE_HISTORY_H
-#define TIDE_LAKE_HISTORY_H
+#pragma once
 
 #include "lake/digest.h"
 #include "lake/lake.h"
@@ -45,5 +44,3 @@ TIDE_MUST_CHECK tide_status tide_lake_check_sights(tide_lake *lake, const tide_l
                                                    int64_t count, tide_lake_finding_fn *fn,
                                                    void *arg, tide_lake_checked *out,
                                                    tide_error *err);
-
-#endif

@@ -1,6 +1,5 @@
 /* history_parts.h - what the files of the history checker share. See history.h. */
-#ifndef TIDE_LAKE_HISTORY_PARTS_H
-#define TIDE_LAKE_HISTORY_PARTS_H
+#pragma once
 
 #include "lake/history.h"
 #include "lake/state.h"
@@ -66,5 +65,3 @@ typedef tide_status tide_history_row_fn(void *arg, const tide_history_row *row, 
 /* Every row that a catalog sees, of all kinds, that began by `upto` and did not end by `since`. */
 tide_status tide_history_each_row(tide_tx *tx, int64_t catalog_id, int64_t since, int64_t upto,
                                   tide_history_row_fn *fn, void *arg, tide_error *err);
-
-#endif

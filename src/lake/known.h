@@ -1,8 +1,7 @@
 /* known.h - what a process knows of schemas and tables already (known.c); for the files of this folder alone.
  *
  * Threads: any. Limits: TIDE_LAKE_KNOWN_MAX things; the oldest go first. */
-#ifndef TIDE_LAKE_KNOWN_H
-#define TIDE_LAKE_KNOWN_H
+#pragma once
 
 #include <stdatomic.h>
 
@@ -37,5 +36,3 @@ void lake_known_release(tide_lake_known_all *all, lake_known *known); /* takes N
 /* Copied. */
 void lake_known_put(tide_lake_known_all *all, const lake_known *what);
 void lake_known_done(tide_lake_known_all *all);
-
-#endif

@@ -15,8 +15,7 @@
  *
  * Survives: a crash at any point. Init and bootstrap are one transaction; two processes may do it at once.
  * Threads: a tide_lake is as safe as its store. */
-#ifndef TIDE_LAKE_LAKE_H
-#define TIDE_LAKE_LAKE_H
+#pragma once
 
 #include <stdbool.h>
 #include <stdint.h>
@@ -91,5 +90,3 @@ TIDE_MUST_CHECK tide_status tide_lake_name_parse(tide_lake_name *out, const char
 /* A new name: 1..255 bytes of UTF-8 without control characters. */
 TIDE_MUST_CHECK tide_status tide_lake_check_name(const char *name, const char *what,
                                                  tide_error *err);
-
-#endif

@@ -1,6 +1,5 @@
 /* lake_parts.h - what a tide_lake is made of; for the files of this folder alone. */
-#ifndef TIDE_LAKE_LAKE_PARTS_H
-#define TIDE_LAKE_LAKE_PARTS_H
+#pragma once
 
 #include <stdatomic.h>
 
@@ -74,5 +73,3 @@ bool tide_lake_same_name(const char *a, const char *b);
 
 /* A directory's name for a thing: what is plain of its name, and its UUID; with a slash at its end. */
 void tide_lake_directory(char out[96], const char *name, const char *uuid);
-
-#endif

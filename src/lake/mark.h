@@ -20,8 +20,7 @@
  * the other fears. A drop frees its name only for those who have seen it.
  *
  * Threads: pure. */
-#ifndef TIDE_LAKE_MARK_H
-#define TIDE_LAKE_MARK_H
+#pragma once
 
 #include <stdbool.h>
 #include <stdint.h>
@@ -71,5 +70,3 @@ TIDE_MUST_CHECK tide_status tide_lake_changes_parse(const char *changes_made, ti
 
 /* For people: "dropped the table" ... of a mark. */
 const char *tide_lake_mark_words(const char *mark);
-
-#endif

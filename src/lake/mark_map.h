@@ -1,8 +1,7 @@
 /* mark_map.h - which commit left a mark last: marks by their digest, 32 bytes each, whatever their length.
  *
  * Threads: one at a time. */
-#ifndef TIDE_LAKE_MARK_MAP_H
-#define TIDE_LAKE_MARK_MAP_H
+#pragma once
 
 #include <stdint.h>
 
@@ -30,5 +29,3 @@ int64_t tide_mark_map_get(const tide_mark_map *map, const tide_digest128 *mark);
 /* snapshot_id: above 0. TIDE_E_NOMEM. */
 TIDE_MUST_CHECK tide_status tide_mark_map_put(tide_mark_map *map, const tide_digest128 *mark,
                                               int64_t snapshot_id, tide_error *err);
-
-#endif

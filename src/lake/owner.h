@@ -10,8 +10,7 @@
  * A metabase that was restored in place has a new epoch: `lake init --force` (tide_lake_take_over) says that it is the one in use.
  *
  * Survives: the mark appears whole or not at all; of two who mark at once one comes first, and the other is refused. */
-#ifndef TIDE_LAKE_OWNER_H
-#define TIDE_LAKE_OWNER_H
+#pragma once
 
 #include <stdbool.h>
 
@@ -31,5 +30,3 @@ TIDE_MUST_CHECK tide_status tide_lake_owner_mark(tide_store *store, const char *
 /* May this metabase remove files there? TIDE_E_NOT_FOUND: there is no directory, or nobody's. TIDE_E_CONFLICT: it is another one's, or another copy's. */
 TIDE_MUST_CHECK tide_status tide_lake_owner_need(tide_store *store, const char *data_dir,
                                                  tide_error *err);
-
-#endif

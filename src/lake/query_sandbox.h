@@ -13,8 +13,7 @@
  * what the command line wants.
  *
  * Threads: as the tide_lake_data. */
-#ifndef TIDE_LAKE_QUERY_SANDBOX_H
-#define TIDE_LAKE_QUERY_SANDBOX_H
+#pragma once
 
 #include "lake/data.h"
 
@@ -69,5 +68,3 @@ TIDE_MUST_CHECK tide_status tide_lake_sandbox_parse(tide_lake_data *data, const 
 TIDE_MUST_CHECK tide_status tide_lake_sandbox_run(tide_lake_data *data,
                                                   const tide_lake_sandbox_query *query,
                                                   tide_error *err);
-
-#endif

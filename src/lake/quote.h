@@ -5,8 +5,7 @@
  * quoted here. Between single quotes DuckDB knows no escape but the doubled quote, so nothing leaves them. C strings hold no NUL.
  *
  * Results lie in the arena; NULL: no memory. Threads: pure, apart from the arena. */
-#ifndef TIDE_LAKE_QUOTE_H
-#define TIDE_LAKE_QUOTE_H
+#pragma once
 
 #include <stdbool.h>
 
@@ -20,5 +19,3 @@ TIDE_MUST_CHECK char *tide_lake_quote_name(tide_arena *arena, const char *name);
 TIDE_MUST_CHECK char *tide_lake_quote_path(tide_arena *arena, const char *path);
 /* Would DuckDB take the path for a pattern? */
 bool tide_lake_is_pattern(const char *path);
-
-#endif

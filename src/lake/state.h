@@ -3,8 +3,7 @@
  * Everything is read within the caller's transaction (one consistent look) from the views lake_<kind>: visible at s is begin <= s < end.
  *
  * Threads: as the transaction. */
-#ifndef TIDE_LAKE_STATE_H
-#define TIDE_LAKE_STATE_H
+#pragma once
 
 #include "lake/lake.h"
 
@@ -154,5 +153,3 @@ typedef tide_status tide_lake_difference_fn(void *arg, const tide_lake_differenc
                                             tide_error *err);
 TIDE_MUST_CHECK tide_status tide_lake_diff(tide_tx *tx, int64_t catalog_id, int64_t a, int64_t b,
                                            tide_lake_difference_fn *fn, void *arg, tide_error *err);
-
-#endif

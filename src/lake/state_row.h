@@ -1,6 +1,5 @@
 /* state_row.h - rows as they are stored, read with everything that their digest needs; for the files of this folder alone. */
-#ifndef TIDE_LAKE_STATE_ROW_H
-#define TIDE_LAKE_STATE_ROW_H
+#pragma once
 
 #include "lake/digest.h"
 #include "lake/state.h"
@@ -77,5 +76,3 @@ TIDE_MUST_CHECK tide_status tide_lake_data_file_digest(const tide_lake_file_row 
                                                        tide_lake_digest *out, tide_error *err);
 TIDE_MUST_CHECK tide_status tide_lake_delete_file_digest(const tide_lake_file_row *row,
                                                          tide_lake_digest *out, tide_error *err);
-
-#endif

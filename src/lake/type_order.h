@@ -2,8 +2,7 @@
  *
  * Statistics are texts (as DuckDB prints values). What cannot be compared for certain is said to be so: pruning then keeps the file.
  * Threads: pure. */
-#ifndef TIDE_LAKE_TYPE_ORDER_H
-#define TIDE_LAKE_TYPE_ORDER_H
+#pragma once
 
 #include <stdbool.h>
 
@@ -22,5 +21,3 @@ tide_lake_order tide_lake_type_order(const char *type);
 
 /* *sign is below, at or above 0 as a is to b. False: not known. */
 bool tide_lake_compare(tide_lake_order order, tide_view a, tide_view b, int *sign);
-
-#endif

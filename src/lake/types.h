@@ -5,8 +5,7 @@
  *
  * Nested types (LIST, STRUCT, MAP) are refused with words: a stock client's tables that have them can be read, ours do not make them.
  * Threads: pure. */
-#ifndef TIDE_LAKE_TYPES_H
-#define TIDE_LAKE_TYPES_H
+#pragma once
 
 #include "lake/change.h"
 
@@ -24,5 +23,3 @@ bool tide_lake_type_widens(const char *from, const char *to);
 TIDE_MUST_CHECK tide_status tide_lake_columns_parse(const char *text, tide_lake_column_def **out,
                                                     int *count, tide_error *err);
 void tide_lake_column_defs_free(tide_lake_column_def *columns, int count);
-
-#endif

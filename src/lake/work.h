@@ -8,8 +8,7 @@
  *
  * Survives: a crash before the commit leaves files that nobody names (`lake cleanup --orphans`) and a pin that runs out; nothing that was acknowledged.
  * Threads: one at a time. */
-#ifndef TIDE_LAKE_WORK_H
-#define TIDE_LAKE_WORK_H
+#pragma once
 
 #include "lake/catalog.h"
 #include "lake/data.h"
@@ -55,5 +54,3 @@ TIDE_MUST_CHECK tide_status tide_lake_work_delete(tide_lake_work *work, const ch
 TIDE_MUST_CHECK tide_status tide_lake_work_commit(tide_lake_work *work, tide_error *err);
 /* Removes files that no commit names. Fits TIDE_CLEANUP on one that was never begun, too. */
 void tide_lake_work_done(tide_lake_work *work);
-
-#endif

@@ -17,8 +17,7 @@
  * Texts are borrowed and must live as long as their layer.
  * Limits: TIDE_OTLP_ATTRIBUTES_MAX entries, TIDE_OTLP_ATTRIBUTE_BYTES_MAX bytes of texts, hidden
  * ones included. Threads: a stack belongs to one thread at a time. */
-#ifndef TIDE_OTLP_ATTRIBUTES_H
-#define TIDE_OTLP_ATTRIBUTES_H
+#pragma once
 
 #include <stdbool.h>
 #include <stdint.h>
@@ -78,5 +77,3 @@ void tide_otlp_attributes_write(tide_otlp_attributes *attributes, tide_record_ba
 
 /* What tells this set of the first count attributes from another, whatever their order. */
 tide_digest128 tide_otlp_attributes_digest(const tide_otlp_attributes *attributes, int count);
-
-#endif

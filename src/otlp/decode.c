@@ -42,11 +42,6 @@ void tide_otlp_free(tide_otlp *otlp)
     free(otlp);
 }
 
-void tide_otlp_freep(tide_otlp **otlp)
-{
-    tide_otlp_free(*otlp);
-}
-
 void tide_otlp_begin_layer(tide_otlp *otlp, tide_otlp_layer layer)
 {
     tide_arena_reset(&otlp->arenas[layer]);

@@ -9,8 +9,7 @@
  * Texts that have to be made (numbers, lists, escapes) live in the arena of the layer that is being
  * read: one for the resource, one for its scope, one for a metric, one for a record; each is
  * emptied when the next of its kind begins. */
-#ifndef TIDE_OTLP_DECODE_H
-#define TIDE_OTLP_DECODE_H
+#pragma once
 
 #include "base/arena.h"
 #include "otlp/attributes.h"
@@ -149,5 +148,3 @@ TIDE_MUST_CHECK tide_status tide_otlp_read_profile(tide_otlp *otlp, tide_otlp_me
 /* Before the profiles of a scope: which kinds are there? */
 TIDE_MUST_CHECK tide_status tide_otlp_look_at_profiles(tide_otlp *otlp,
                                                        const tide_otlp_message *scope);
-
-#endif

@@ -13,8 +13,7 @@
  * Texts are borrowed from the request, or made in the dictionary's layer (decode.h).
  * Limits: TIDE_OTLP_TABLE_MAX, TIDE_OTLP_INDICES_MAX, TIDE_OTLP_DICTIONARY_BYTES_MAX: about 60 MiB in all (docs/otlp.md), given back behind each request.
  * Threads: belongs to its decoder. */
-#ifndef TIDE_OTLP_DICTIONARY_H
-#define TIDE_OTLP_DICTIONARY_H
+#pragma once
 
 #include "base/buffer.h"
 #include "otlp/otlp.h"
@@ -95,5 +94,3 @@ const tide_otlp_pair *tide_otlp_dictionary_pair(const tide_otlp_dictionary *dict
 TIDE_MUST_CHECK tide_status tide_otlp_dictionary_number(tide_otlp_dictionary *dictionary,
                                                         const tide_otlp_frames *by,
                                                         tide_error *err);
-
-#endif

@@ -8,8 +8,7 @@
  * Observations below zero, which durations do not have, are counted with zero.
  *
  * Limits: TIDE_OTLP_BUCKETS_MAX buckets. Threads: belongs to its decoder. */
-#ifndef TIDE_OTLP_HISTOGRAM_H
-#define TIDE_OTLP_HISTOGRAM_H
+#pragma once
 
 #include <stdbool.h>
 #include <stdint.h>
@@ -40,5 +39,3 @@ typedef struct tide_otlp_histogram {
 
 /* The upper bound of a bucket, in the metric's own unit. */
 double tide_otlp_histogram_upper(const tide_otlp_histogram *histogram, int bucket);
-
-#endif

@@ -1,6 +1,5 @@
 /* metrics.h - what the data points of one metric have in common. See decode.h. */
-#ifndef TIDE_OTLP_METRICS_H
-#define TIDE_OTLP_METRICS_H
+#pragma once
 
 #include "otlp/decode.h"
 
@@ -38,5 +37,3 @@ TIDE_MUST_CHECK tide_status tide_otlp_write_number(tide_otlp *otlp, const tide_o
 TIDE_MUST_CHECK tide_status tide_otlp_read_histogram(tide_otlp *otlp,
                                                      const tide_otlp_metric *metric,
                                                      tide_otlp_message *point, bool is_exponential);
-
-#endif

@@ -30,8 +30,7 @@
  *
  * Survives: nothing; it computes. Remembered series begin anew with the process.
  * Threads: a tide_otlp and an output belong to one thread at a time. */
-#ifndef TIDE_OTLP_OTLP_H
-#define TIDE_OTLP_OTLP_H
+#pragma once
 
 #include <stdbool.h>
 #include <stdint.h>
@@ -40,6 +39,7 @@
 #include <tidemark/view.h>
 
 #include "base/buffer.h"
+#include "base/cleanup.h"
 #include "feed/record.h"
 
 enum {
@@ -148,7 +148,7 @@ typedef struct tide_otlp tide_otlp;
 TIDE_MUST_CHECK tide_status tide_otlp_new(tide_otlp **out, const tide_otlp_options *options,
                                           tide_error *err);
 void tide_otlp_free(tide_otlp *otlp);
-void tide_otlp_freep(tide_otlp **otlp);
+TIDE_CLEANUP_FN(tide_otlp_freep, tide_otlp, tide_otlp_free)
 
 /* Read one request; now_ms is the time of records that do not tell theirs. The output is cleared
  * first. TIDE_E_INVALID: malformed, the text says where (offset; line and column). TIDE_E_LIMIT:
@@ -175,5 +175,3 @@ void tide_otlp_describe(tide_otlp_signal signal, const tide_otlp_output *output,
 TIDE_MUST_CHECK tide_status tide_otlp_answer(tide_buffer *out, tide_otlp_signal signal,
                                              tide_otlp_format format,
                                              const tide_otlp_output *output);
-
-#endif

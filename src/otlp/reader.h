@@ -18,8 +18,7 @@
  *
  * Limits: protobuf has no depth of its own here, callers go as deep as they enter; JSON:
  * TIDE_JSON_NESTING_MAX. Threads: a reader belongs to one thread at a time. */
-#ifndef TIDE_OTLP_READER_H
-#define TIDE_OTLP_READER_H
+#pragma once
 
 #include <tidemark/error.h>
 
@@ -104,5 +103,3 @@ TIDE_MUST_CHECK tide_status tide_otlp_token_text(tide_otlp_reader *reader,
 
 /* len bytes of the arena. *out is NULL when there is no room (is_overfull). TIDE_E_NOMEM. */
 TIDE_MUST_CHECK tide_status tide_otlp_reader_room(tide_otlp_reader *reader, size_t len, char **out);
-
-#endif

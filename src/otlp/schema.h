@@ -6,8 +6,7 @@
  * table is unknown and passed over. Field numbers are the enums below.
  *
  * Threads: constant data. */
-#ifndef TIDE_OTLP_SCHEMA_H
-#define TIDE_OTLP_SCHEMA_H
+#pragma once
 
 #include <stdbool.h>
 #include <stdint.h>
@@ -205,5 +204,3 @@ uint32_t tide_otlp_field_find(const tide_otlp_message_type *type, tide_view key)
 
 /* The number of an enum's value; false: no such name. */
 bool tide_otlp_enum_find(const tide_otlp_enum *values, tide_view name, uint64_t *out);
-
-#endif

@@ -21,8 +21,7 @@
  * Survives: nothing. Threads: a table belongs to one thread at a time.
  * Limits: TIDE_OTLP_SERIES_MAX series, TIDE_OTLP_SERIES_BYTES_MAX bytes of counts; the longest
  * unseen is forgotten, and from then on nothing is taken for new that was merely forgotten. */
-#ifndef TIDE_OTLP_SERIES_H
-#define TIDE_OTLP_SERIES_H
+#pragma once
 
 #include <stdbool.h>
 #include <stdint.h>
@@ -67,5 +66,3 @@ TIDE_MUST_CHECK tide_status tide_otlp_series_advance(tide_otlp_series *series, t
 
 /* Take back what the log says, newest first, and empty it. */
 void tide_otlp_series_undo(tide_otlp_series *series, tide_buffer *undo, size_t *undo_last);
-
-#endif

@@ -1,8 +1,7 @@
 /* agent_clients.h - a client per agent, all on one hub.
  *
  * Threads: get and drop from any thread; a link that was got stays until it is put back. */
-#ifndef TIDE_REMOTE_AGENT_CLIENTS_H
-#define TIDE_REMOTE_AGENT_CLIENTS_H
+#pragma once
 
 #include "colony/poller.h"
 #include "colony/registry.h"
@@ -42,5 +41,3 @@ TIDE_MUST_CHECK tide_status tide_agent_clients_ask(tide_agent_clients *links, ti
                                                    const char *agent_id, const char *path,
                                                    tide_view request, tide_buffer *answer,
                                                    tide_error *err);
-
-#endif

@@ -17,8 +17,7 @@
  *
  * Survives: pages are applied as of sync.h; the time is stored when all pages were applied.
  * Threads: as the node. */
-#ifndef TIDE_REMOTE_LEGACY_PULL_H
-#define TIDE_REMOTE_LEGACY_PULL_H
+#pragma once
 
 #include "remote/replica_messages.h"
 #include "remote/replica_peer.h"
@@ -57,5 +56,3 @@ TIDE_MUST_CHECK tide_status tide_table_events_pull(tide_node *node,
 TIDE_MUST_CHECK tide_status tide_remote_sync(tide_node *node, tide_peer *here, tide_remote *there,
                                              const tide_sync_options *options,
                                              tide_sync_result *out, tide_error *err);
-
-#endif

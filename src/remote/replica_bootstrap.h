@@ -11,8 +11,7 @@
  * Survives: kill -9 at any point leaves the part, or the restored node (replica/snapshot.h). One
  * process at a time fetches for a database.
  * Threads: as the remote: one at a time. */
-#ifndef TIDE_REMOTE_REPLICA_BOOTSTRAP_H
-#define TIDE_REMOTE_REPLICA_BOOTSTRAP_H
+#pragma once
 
 #include "remote/replica_peer.h"
 #include "replica/snapshot.h"
@@ -30,5 +29,3 @@ typedef struct tide_bootstrap {
 /* TIDE_E_NOT_FOUND: the peer has none and makes none. TIDE_E_TIMEOUT, TIDE_E_BUSY: another process
  * fetches. As tide_snapshot_restore, and failures of the remote. */
 TIDE_MUST_CHECK tide_status tide_bootstrap_run(tide_bootstrap *bootstrap, tide_error *err);
-
-#endif

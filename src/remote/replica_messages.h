@@ -4,8 +4,7 @@
  * TIDE_E_INVALID, TIDE_E_LIMIT.
  *
  * Threads: pure. */
-#ifndef TIDE_REMOTE_REPLICA_MESSAGES_H
-#define TIDE_REMOTE_REPLICA_MESSAGES_H
+#pragma once
 
 #include "replica/repair.h"
 #include "replica/sync.h"
@@ -51,5 +50,3 @@ TIDE_MUST_CHECK tide_status tide_repair_read_states(tide_row_states *out,
                                                     const ProtobufCBinaryData *node,
                                                     REPLICA(RowState) * *rows, size_t count,
                                                     tide_error *err);
-
-#endif

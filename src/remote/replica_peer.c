@@ -251,11 +251,6 @@ void tide_remote_close(tide_remote *remote)
     free(remote);
 }
 
-void tide_remote_closep(tide_remote **remote)
-{
-    tide_remote_close(*remote);
-}
-
 void tide_remote_stop(tide_remote *remote)
 {
     tide_client_stop(remote->client);

@@ -4,9 +4,9 @@
  * compressed.
  *
  * Threads: one at a time. */
-#ifndef TIDE_REMOTE_REPLICA_PEER_H
-#define TIDE_REMOTE_REPLICA_PEER_H
+#pragma once
 
+#include "base/cleanup.h"
 #include "net/client/client.h"
 #include "replica/sync.h"
 
@@ -32,7 +32,7 @@ typedef struct tide_remote_options {
 TIDE_MUST_CHECK tide_status tide_remote_open(tide_remote **out, const tide_remote_options *options,
                                              tide_error *err);
 void tide_remote_close(tide_remote *remote); /* takes NULL */
-void tide_remote_closep(tide_remote **remote);
+TIDE_CLEANUP_FN(tide_remote_closep, tide_remote, tide_remote_close)
 /* End what is under way, from any thread. */
 void tide_remote_stop(tide_remote *remote);
 
@@ -41,5 +41,3 @@ tide_peer *tide_remote_peer(tide_remote *remote);
 /* The digests of its tables. */
 TIDE_MUST_CHECK tide_status tide_remote_digests(tide_remote *remote, tide_digest_fn *fn, void *arg,
                                                 tide_error *err);
-
-#endif

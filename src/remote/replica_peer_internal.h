@@ -1,7 +1,6 @@
 /* replica_peer_internal.h - a call to a node behind a network, as the files that speak to it see it
  * (remote.h). */
-#ifndef TIDE_REMOTE_REPLICA_PEER_INTERNAL_H
-#define TIDE_REMOTE_REPLICA_PEER_INTERNAL_H
+#pragma once
 
 #include <protobuf-c/protobuf-c.h>
 
@@ -13,5 +12,3 @@ TIDE_MUST_CHECK tide_status tide_remote_ask(tide_remote *remote, const char *met
                                             const tide_buffer *request,
                                             const ProtobufCMessageDescriptor *answers,
                                             ProtobufCMessage **response, tide_error *err);
-
-#endif

@@ -2,8 +2,7 @@
  * (replica/repair.h).
  *
  * Threads: as remote.h. */
-#ifndef TIDE_REMOTE_REPLICA_REPAIR_H
-#define TIDE_REMOTE_REPLICA_REPAIR_H
+#pragma once
 
 #include "remote/replica_peer.h"
 #include "replica/repair.h"
@@ -17,5 +16,3 @@ tide_repair_peer tide_repair_of_remote(tide_remote *remote);
  * other. A crash at any point is harmless; the next sync does it again. */
 TIDE_MUST_CHECK tide_status tide_remote_mend(tide_node *node, tide_remote *there,
                                              const tide_sync_options *options, tide_error *err);
-
-#endif

@@ -12,8 +12,7 @@
  *
  * Survives: it is part of the transaction that finds it.
  * Threads: as the transaction. */
-#ifndef TIDE_REPLICA_AGAIN_H
-#define TIDE_REPLICA_AGAIN_H
+#pragma once
 
 #include "replica/desk.h"
 
@@ -32,5 +31,3 @@ TIDE_MUST_CHECK tide_status tide_again_judge(tide_desk *desk, tide_desk_row *row
 /* The rows of this node's own events of an epoch above a number. */
 TIDE_MUST_CHECK tide_status tide_again_own(tide_node *node, tide_foreign_tx *tx, int64_t epoch,
                                            int64_t after, tide_error *err);
-
-#endif

@@ -18,8 +18,7 @@
  *
  * Survives: a crash at any point; notes, numbers and log rows belong to the writer's transaction.
  * Threads: as the transaction. */
-#ifndef TIDE_REPLICA_CAPTURE_H
-#define TIDE_REPLICA_CAPTURE_H
+#pragma once
 
 #include "replica/node.h"
 
@@ -101,5 +100,3 @@ TIDE_MUST_CHECK tide_status tide_capture_advise(tide_foreign_db *file, const cha
 /* capture.c: track inside a transaction of the caller, a table that is not tracked and has no rows. */
 TIDE_MUST_CHECK tide_status tide_capture_track_empty(tide_foreign_tx *tx, const char *table,
                                                      int64_t retain_us, tide_error *err);
-
-#endif

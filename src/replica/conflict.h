@@ -13,8 +13,7 @@
  * A person settles an entry (conflict_settle.c): a dismissal is an event that knows the lost write, so the entry leaves every node.
  *
  * Threads: as the transaction. */
-#ifndef TIDE_REPLICA_CONFLICT_H
-#define TIDE_REPLICA_CONFLICT_H
+#pragma once
 
 #include "replica/desk.h"
 
@@ -41,5 +40,3 @@ TIDE_MUST_CHECK tide_status tide_conflict_is_made_up(bool *out, tide_desk *desk,
                                                      const tide_table *table,
                                                      const tide_row_clock *clock, int column,
                                                      tide_error *err);
-
-#endif

@@ -11,8 +11,7 @@
  * written before tide_desk_settle, except conflicts.
  *
  * Threads: belongs to its transaction. Memory: bounded by TIDE_DESK_BYTES_MAX. */
-#ifndef TIDE_REPLICA_DESK_H
-#define TIDE_REPLICA_DESK_H
+#pragma once
 
 #include "base/arena.h"
 #include "replica/merge.h"
@@ -138,5 +137,3 @@ void tide_desk_print(const tide_desk_row *row, int column, const tide_sql_value 
 TIDE_MUST_CHECK tide_status tide_desk_store(tide_desk *desk, tide_error *err);
 /* Place every changed row (resolve.h), write clocks and images, and the node's hybrid clock. */
 TIDE_MUST_CHECK tide_status tide_desk_settle(tide_desk *desk, tide_error *err);
-
-#endif

@@ -19,8 +19,7 @@
  * Encoding: version byte, fixed order, varints, values of value.h, CRC32C at the end; one event has one encoding. Bytes from outside are never trusted: TIDE_E_DAMAGED, TIDE_E_LIMIT.
  *
  * Threads: pure. */
-#ifndef TIDE_REPLICA_EVENT_H
-#define TIDE_REPLICA_EVENT_H
+#pragma once
 
 #include "base/text/uuid.h"
 #include "replica/stamp.h"
@@ -91,5 +90,3 @@ bool tide_base_decode(tide_reader *from, tide_stamp *out, const tide_node_id *wr
 /* The id of an event, as the replication document has it: a UUID made of its stamp and identity, the same on every node. Ids rise with the stamps, so that an index of them grows at
  * its end. */
 void tide_event_id(char out[TIDE_UUID_TEXT_SIZE], const tide_event *event);
-
-#endif

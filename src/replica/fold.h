@@ -6,8 +6,7 @@
  * turn knows all of it. Which cut is under way is kept in tide_replica_state, so a crash between turns changes nothing.
  *
  * Threads: as the transaction. */
-#ifndef TIDE_REPLICA_FOLD_H
-#define TIDE_REPLICA_FOLD_H
+#pragma once
 
 #include "replica/node.h"
 
@@ -15,5 +14,3 @@ enum { TIDE_FOLD_CHANGES_MAX = 10000, TIDE_FOLD_RETRY_MAX = 1000 };
 
 TIDE_MUST_CHECK tide_status tide_fold_turn(tide_node *node, tide_foreign_tx *tx, int64_t *events,
                                            bool *more, tide_error *err);
-
-#endif

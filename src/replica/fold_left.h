@@ -9,8 +9,7 @@
  *                                  number, and a scan finds what is gone (rescan.c)
  *
  * Threads: as the transaction. */
-#ifndef TIDE_REPLICA_FOLD_LEFT_H
-#define TIDE_REPLICA_FOLD_LEFT_H
+#pragma once
 
 #include "replica/desk.h"
 
@@ -34,5 +33,3 @@ TIDE_MUST_CHECK tide_status tide_fold_encode(tide_buffer *out, tide_fold_left *l
 TIDE_MUST_CHECK tide_status tide_fold_tell_left(tide_desk *desk, const tide_event *event,
                                                 const tide_table *table,
                                                 const tide_fold_left *left_out, tide_error *err);
-
-#endif

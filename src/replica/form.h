@@ -9,8 +9,7 @@
  * UNIQUE, CHECK and foreign keys are not compared: they may differ between nodes, rows that they do not allow are kept aside.
  *
  * Threads: pure, but for tide_form_note. */
-#ifndef TIDE_REPLICA_FORM_H
-#define TIDE_REPLICA_FORM_H
+#pragma once
 
 #include "replica/sync.h"
 #include "replica/table.h"
@@ -25,5 +24,3 @@ void tide_form_compare(char out[TIDE_SYNC_UNLIKE_MAX], const tide_peer_marks *ou
 /* Keep what was found with a peer for whoever asks (tide_peer_list), until something else is. */
 TIDE_MUST_CHECK tide_status tide_form_note(tide_node *node, const tide_node_id *peer,
                                            const char *unlike, tide_error *err);
-
-#endif

@@ -1,8 +1,7 @@
 /* found.h - keys of rows that a statement finds, kept while what is done with them changes the table.
  *
  * Threads: as the transaction. */
-#ifndef TIDE_REPLICA_FOUND_H
-#define TIDE_REPLICA_FOUND_H
+#pragma once
 
 #include "replica/desk.h"
 
@@ -18,5 +17,3 @@ TIDE_MUST_CHECK tide_status tide_found_keep(tide_found *found, tide_desk *desk, 
 TIDE_MUST_CHECK tide_status tide_found_collect(tide_found *found, tide_desk *desk,
                                                const tide_table *table, tide_foreign_query *query,
                                                tide_error *err);
-
-#endif

@@ -5,8 +5,7 @@
  * also when its event was collected long ago.
  *
  * Threads: as the transaction. */
-#ifndef TIDE_REPLICA_LOG_H
-#define TIDE_REPLICA_LOG_H
+#pragma once
 
 #include "replica/desk.h"
 
@@ -61,5 +60,3 @@ TIDE_MUST_CHECK tide_status tide_log_set_processed(const tide_desk *desk, const 
 TIDE_MUST_CHECK tide_status tide_log_fill_data(tide_desk *desk, tide_error *err);
 /* The same for events that wait, maybe for ever: in quarantine, or for the rest of their batch. When other schemas are known than before. */
 TIDE_MUST_CHECK tide_status tide_log_fill_waiting(tide_desk *desk, tide_error *err);
-
-#endif

@@ -16,8 +16,7 @@
  * another write of that column was not lost but replaced knowingly, by whoever made that one.
  *
  * Threads: pure. */
-#ifndef TIDE_REPLICA_MERGE_H
-#define TIDE_REPLICA_MERGE_H
+#pragma once
 
 #include "replica/event.h"
 
@@ -87,5 +86,3 @@ typedef struct tide_merge {
 TIDE_MUST_CHECK tide_status tide_merge_event(tide_merge *out, const tide_row_clock *stored,
                                              const tide_event *event, tide_error *err);
 void tide_merge_done(tide_merge *merge); /* fits TIDE_CLEANUP on {0} */
-
-#endif

@@ -283,11 +283,6 @@ void tide_node_close(tide_node *node)
     free(node);
 }
 
-void tide_node_closep(tide_node **node)
-{
-    tide_node_close(*node);
-}
-
 tide_foreign_db *tide_node_file(tide_node *node)
 {
     return node->file;

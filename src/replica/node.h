@@ -14,12 +14,12 @@
  *
  * Survives: a crash at any point; every step is one transaction, and doing it again changes nothing.
  * Threads: a node is as safe as its file. */
-#ifndef TIDE_REPLICA_NODE_H
-#define TIDE_REPLICA_NODE_H
+#pragma once
 
 #include <tidemark/cursor.h>
 #include <tidemark/identity.h>
 
+#include "base/cleanup.h"
 #include "replica/table.h"
 
 typedef struct tide_node tide_node;
@@ -35,7 +35,7 @@ typedef struct tide_node_options {
 TIDE_MUST_CHECK tide_status tide_node_open(tide_node **out, const char *path,
                                            const tide_node_options *options, tide_error *err);
 void tide_node_close(tide_node *node);
-void tide_node_closep(tide_node **node);
+TIDE_CLEANUP_FN(tide_node_closep, tide_node, tide_node_close)
 tide_foreign_db *tide_node_file(tide_node *node);
 tide_node_id tide_node_get_id(const tide_node *node);
 int64_t tide_node_epoch(const tide_node *node);
@@ -258,5 +258,3 @@ TIDE_MUST_CHECK tide_status tide_node_count(tide_node *node, tide_node_counts *o
 /* The last two alone, which every sync asks for. */
 TIDE_MUST_CHECK tide_status tide_node_count_held(tide_node *node, tide_node_counts *out,
                                                  tide_error *err);
-
-#endif

@@ -1,6 +1,5 @@
 /* node_parts.h - a node, as the files of node.h see it. */
-#ifndef TIDE_REPLICA_NODE_PARTS_H
-#define TIDE_REPLICA_NODE_PARTS_H
+#pragma once
 
 #include <stdatomic.h>
 
@@ -26,5 +25,3 @@ void tide_node_become(tide_node *node, const tide_node_id *id, int64_t epoch);
 /* Make our tables and the node's id, where there are none; inside a write transaction. */
 TIDE_MUST_CHECK tide_status tide_node_establish_in(tide_foreign_tx *tx, tide_node_id *id,
                                                    int64_t *epoch, tide_error *err);
-
-#endif

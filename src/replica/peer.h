@@ -8,8 +8,7 @@
  * transaction and compared with what SQLite then knows; anything else is TIDE_E_INVALID, and nothing has happened.
  *
  * Threads: as the node. */
-#ifndef TIDE_REPLICA_PEER_H
-#define TIDE_REPLICA_PEER_H
+#pragma once
 
 #include "replica/sync.h"
 
@@ -51,5 +50,3 @@ typedef tide_status tide_peer_cursor_fn(void *arg, const char *table, const tide
                                         int64_t epoch, const tide_cursor *cursor, tide_error *err);
 TIDE_MUST_CHECK tide_status tide_peer_cursors(tide_node *node, tide_peer_cursor_fn *fn, void *arg,
                                               tide_error *err);
-
-#endif

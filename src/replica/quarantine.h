@@ -12,8 +12,7 @@
  * on order. Each turn of fold tries some that may have become possible.
  *
  * Threads: as the transaction. */
-#ifndef TIDE_REPLICA_QUARANTINE_H
-#define TIDE_REPLICA_QUARANTINE_H
+#pragma once
 
 #include "replica/desk.h"
 
@@ -50,5 +49,3 @@ TIDE_MUST_CHECK tide_status tide_quarantine_end_null(const tide_desk *desk, cons
  * they were tried last (schemas.h). *merged: how many wait no more; *more: there may be further ones. */
 TIDE_MUST_CHECK tide_status tide_quarantine_retry(int64_t *merged, bool *more, tide_desk *desk,
                                                   int64_t limit, tide_error *err);
-
-#endif

@@ -11,8 +11,7 @@
  * So a table of n rows with d differing ones costs one walk over the table and d * log64(n) small questions.
  *
  * Threads: as the node. Each call is one read of the file as it is then. */
-#ifndef TIDE_REPLICA_RANGE_H
-#define TIDE_REPLICA_RANGE_H
+#pragma once
 
 #include "replica/node.h"
 
@@ -58,5 +57,3 @@ void tide_range_add(uint8_t sum[16], const uint8_t row[16]);
 TIDE_MUST_CHECK tide_status tide_range_next(uint8_t digest[16], tide_buffer *key,
                                             tide_buffer *bytes, tide_foreign_query *query,
                                             const tide_table *table, tide_error *err);
-
-#endif

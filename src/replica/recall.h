@@ -4,12 +4,9 @@
  * image is put together from the log, each column from the event whose stamp its clock names. What was collected already stays unknown.
  *
  * Threads: as the transaction. */
-#ifndef TIDE_REPLICA_RECALL_H
-#define TIDE_REPLICA_RECALL_H
+#pragma once
 
 #include "replica/desk.h"
 
 /* Fill in values of the row that are not known. */
 TIDE_MUST_CHECK tide_status tide_recall(tide_desk *desk, tide_desk_row *row, tide_error *err);
-
-#endif

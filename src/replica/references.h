@@ -12,8 +12,7 @@
  * known by its table and the names of its columns (tide_replica_loose).
  *
  * Threads: as the transaction. */
-#ifndef TIDE_REPLICA_REFERENCES_H
-#define TIDE_REPLICA_REFERENCES_H
+#pragma once
 
 #include "replica/found.h"
 #include "replica/log.h"
@@ -62,5 +61,3 @@ TIDE_MUST_CHECK tide_status tide_references_learn(tide_foreign_tx *tx, const tid
 TIDE_MUST_CHECK tide_status tide_references_follow(tide_foreign_tx *tx, const tide_table *before,
                                                    const tide_table *after, const int *map,
                                                    tide_error *err);
-
-#endif

@@ -19,8 +19,7 @@
  * Threads: as the node.
  * Limits: below. A peer that lies about its digests costs time; what it says of rows is checked as events are: no stamps from the future, none of this
  * node that it has not given. */
-#ifndef TIDE_REPLICA_REPAIR_H
-#define TIDE_REPLICA_REPAIR_H
+#pragma once
 
 #include "base/arena.h"
 #include "replica/range.h"
@@ -122,5 +121,3 @@ typedef struct tide_repair_result {
 TIDE_MUST_CHECK tide_status tide_repair_table(tide_node *here, tide_repair_peer *there,
                                               const char *table, const tide_repair_options *options,
                                               tide_repair_result *out, tide_error *err);
-
-#endif

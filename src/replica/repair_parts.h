@@ -1,6 +1,5 @@
 /* repair_parts.h - what repair_row.c (telling of rows) and repair_merge.c (taking over) share: see repair.h. */
-#ifndef TIDE_REPLICA_REPAIR_PARTS_H
-#define TIDE_REPLICA_REPAIR_PARTS_H
+#pragma once
 
 #include "replica/desk.h"
 #include "replica/repair.h"
@@ -37,5 +36,3 @@ TIDE_MUST_CHECK tide_status tide_repair_find_loose(tide_sql_value **out, tide_de
 TIDE_MUST_CHECK tide_status tide_repair_look_altered(bool *out, tide_desk *desk,
                                                      const tide_desk_row *row, tide_error *err);
 bool tide_repair_is_key_column(const tide_table *table, int column);
-
-#endif

@@ -8,8 +8,7 @@
  * What stays of a dropped column is the stamp of its last write (TIDE_ROW_CLOCK_LOST): a row that it has kept from being deleted stays.
  *
  * Threads: as the transaction. */
-#ifndef TIDE_REPLICA_RESHAPE_H
-#define TIDE_REPLICA_RESHAPE_H
+#pragma once
 
 #include "replica/table.h"
 
@@ -17,5 +16,3 @@
  * before its place in after; below 0: dropped. The triggers go; the log keeps what it has (it must be empty where after has others). */
 TIDE_MUST_CHECK tide_status tide_reshape(tide_foreign_tx *tx, const tide_table *before,
                                          const tide_table *after, const int *map, tide_error *err);
-
-#endif

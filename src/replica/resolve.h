@@ -16,8 +16,7 @@
  * everything above a row is final when its turn comes.
  *
  * Threads: as the transaction. */
-#ifndef TIDE_REPLICA_RESOLVE_H
-#define TIDE_REPLICA_RESOLVE_H
+#pragma once
 
 #include "replica/desk.h"
 
@@ -26,5 +25,3 @@ TIDE_MUST_CHECK tide_status tide_resolve(tide_desk *desk, tide_error *err);
 /* After an ingest, which places nothing itself: rows of peers that were kept out by what an
  * application has changed or deleted since. With is_refer_wanted: all that are kept out. */
 TIDE_MUST_CHECK tide_status tide_resolve_released(tide_desk *desk, tide_error *err);
-
-#endif

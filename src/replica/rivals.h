@@ -4,8 +4,7 @@
  * compute: the row is put into its table by force, what it has become is read, and all of it is undone.
  *
  * Threads: as the transaction. */
-#ifndef TIDE_REPLICA_RIVALS_H
-#define TIDE_REPLICA_RIVALS_H
+#pragma once
 
 #include "replica/found.h"
 
@@ -15,5 +14,3 @@ TIDE_MUST_CHECK tide_status tide_rivals_find(tide_found *out, tide_desk *desk,
 
 /* The columns of a row whose values are known; their count. out: room for all of the table's. */
 int tide_rivals_columns(const tide_desk_row *row, bool with_key, int *out);
-
-#endif

@@ -15,8 +15,7 @@
  * Every change raises a counter: what waits in quarantine for a table or a column is tried again when it has risen, once.
  *
  * Threads: as the transaction. */
-#ifndef TIDE_REPLICA_SCHEMAS_H
-#define TIDE_REPLICA_SCHEMAS_H
+#pragma once
 
 #include "replica/sync.h"
 #include "replica/table.h"
@@ -73,5 +72,3 @@ TIDE_MUST_CHECK tide_status tide_schemas_find_own(char out[TIDE_EVENT_TABLE_MAX 
 TIDE_MUST_CHECK tide_status tide_schemas_counter(int64_t *out, tide_foreign_tx *tx,
                                                  tide_error *err);
 TIDE_MUST_CHECK tide_status tide_schemas_raise(tide_foreign_tx *tx, tide_error *err);
-
-#endif

@@ -13,8 +13,7 @@
  * Believed are peers that this node asked, or that it knew before: a stranger's marks change nothing.
  *
  * Threads: as the node. */
-#ifndef TIDE_REPLICA_SELF_H
-#define TIDE_REPLICA_SELF_H
+#pragma once
 
 #include "replica/node.h"
 #include "replica/sync.h"
@@ -33,5 +32,3 @@ TIDE_MUST_CHECK tide_status tide_self_flag(tide_node *node, const tide_peer_mark
 /* What differs between us and this peer by now is repaired: it is not told again. */
 TIDE_MUST_CHECK tide_status tide_self_repaired(tide_node *node, const tide_peer_marks *theirs,
                                                tide_error *err);
-
-#endif

@@ -27,8 +27,7 @@
  * A snapshot serves somebody only while its cut is at or above every floor of who gives the tail: others are not offered.
  *
  * Threads: as the node. */
-#ifndef TIDE_REPLICA_SNAPSHOT_H
-#define TIDE_REPLICA_SNAPSHOT_H
+#pragma once
 
 #include "base/digest.h"
 #include "base/text/uuid.h"
@@ -123,5 +122,3 @@ TIDE_MUST_CHECK tide_status tide_snapshot_keep(tide_node *node, const char *dir,
 /* The directory beside a database where its snapshots are kept: DB-snapshots. TIDE_E_LIMIT. */
 TIDE_MUST_CHECK tide_status tide_snapshot_dir_of(char out[TIDE_SNAPSHOT_PATH_MAX], const char *db,
                                                  tide_error *err);
-
-#endif

@@ -10,8 +10,7 @@
  * (tide_snapshot_keep_knowledge). Where a log was collected so far that it cannot be told, a write is rather listed than lost.
  *
  * Threads: as the transaction. */
-#ifndef TIDE_REPLICA_SNAPSHOT_CONFLICT_H
-#define TIDE_REPLICA_SNAPSHOT_CONFLICT_H
+#pragma once
 
 #include "replica/snapshot_parts.h"
 
@@ -39,5 +38,3 @@ TIDE_MUST_CHECK tide_status tide_snapshot_mark_known(const tide_snapshot_meeting
 /* Before the row changes: list, keep and drop. */
 TIDE_MUST_CHECK tide_status tide_snapshot_settle_conflicts(const tide_snapshot_meeting *m,
                                                            tide_error *err);
-
-#endif

@@ -1,6 +1,5 @@
 /* snapshot_decode.h - what the files that decode snapshots share (snapshot_record.h). */
-#ifndef TIDE_REPLICA_SNAPSHOT_DECODE_H
-#define TIDE_REPLICA_SNAPSHOT_DECODE_H
+#pragma once
 
 #include "replica/snapshot_record.h"
 
@@ -17,5 +16,3 @@ bool tide_snapshot_get_flag(tide_reader *from, bool *out);
 
 TIDE_MUST_CHECK tide_status tide_snapshot_read_row(tide_snapshot_decoder *d, tide_reader *from,
                                                    tide_snapshot_row *row, tide_error *err);
-
-#endif

@@ -14,8 +14,7 @@
  *
  * Memory: two chunks, and the record under way (TIDE_SNAPSHOT_RECORD_MAX, which grows only as its bytes arrive).
  * Threads: one at a time. */
-#ifndef TIDE_REPLICA_SNAPSHOT_FILE_H
-#define TIDE_REPLICA_SNAPSHOT_FILE_H
+#pragma once
 
 #include <tidemark/error.h>
 
@@ -97,5 +96,3 @@ tide_snapshot_read_fn tide_snapshot_read_fd;
 /* How much of a file that is still being fetched is sound: its head and whole chunks (the trailer, too, where it is complete). 0: not even
  * the head. For going on with a transfer. TIDE_E_IO, TIDE_E_NOMEM. */
 TIDE_MUST_CHECK tide_status tide_snapshot_sound_bytes(int64_t *out, int fd, tide_error *err);
-
-#endif

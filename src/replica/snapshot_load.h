@@ -2,8 +2,7 @@
  * here as they stood there, in any order.
  *
  * Threads: as the transaction. */
-#ifndef TIDE_REPLICA_SNAPSHOT_LOAD_H
-#define TIDE_REPLICA_SNAPSHOT_LOAD_H
+#pragma once
 
 #include "replica/snapshot_parts.h"
 
@@ -12,5 +11,3 @@ TIDE_MUST_CHECK tide_status tide_snapshot_load_row(tide_foreign_tx *tx,
                                                    const tide_snapshot_target *target,
                                                    const tide_snapshot_row *row, int64_t *written,
                                                    tide_error *err);
-
-#endif

@@ -1,6 +1,5 @@
 /* snapshot_parts.h - what the files of snapshot.h share. */
-#ifndef TIDE_REPLICA_SNAPSHOT_PARTS_H
-#define TIDE_REPLICA_SNAPSHOT_PARTS_H
+#pragma once
 
 #include "replica/snapshot.h"
 #include "replica/snapshot_record.h"
@@ -126,5 +125,3 @@ TIDE_MUST_CHECK tide_status tide_snapshot_merge_row(tide_restoring *r, const tid
 TIDE_MUST_CHECK tide_status tide_snapshot_merge_absent(tide_restoring *r,
                                                        const tide_snapshot_target *target,
                                                        tide_view key, tide_error *err);
-
-#endif

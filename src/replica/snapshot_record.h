@@ -20,8 +20,7 @@
  * same ones; knowledge, because a write that is still to come may be known already; images, because a later write may bring a row back.
  *
  * Threads: pure. */
-#ifndef TIDE_REPLICA_SNAPSHOT_RECORD_H
-#define TIDE_REPLICA_SNAPSHOT_RECORD_H
+#pragma once
 
 #include "replica/desk.h"
 #include "replica/snapshot_file.h"
@@ -185,5 +184,3 @@ TIDE_MUST_CHECK tide_status tide_snapshot_decoder_next(tide_snapshot_decoder *de
 /* NULL: no such log. */
 const tide_origin_mark *tide_snapshot_decoder_origin(const tide_snapshot_decoder *decoder,
                                                      const tide_node_id *origin, int64_t epoch);
-
-#endif

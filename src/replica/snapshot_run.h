@@ -1,6 +1,5 @@
 /* snapshot_run.h - one run of a restore (snapshot.h), as the files that carry it out see it. */
-#ifndef TIDE_REPLICA_SNAPSHOT_RUN_H
-#define TIDE_REPLICA_SNAPSHOT_RUN_H
+#pragma once
 
 #include "replica/log.h"
 #include "replica/snapshot_parts.h"
@@ -49,5 +48,3 @@ TIDE_MUST_CHECK tide_status tide_restore_end_waiting(const tide_restore_run *u,
                                                      const tide_origin_mark *mark, tide_error *err);
 /* When no more cursors and events come. */
 TIDE_MUST_CHECK tide_status tide_restore_store_origin(tide_restore_run *u, tide_error *err);
-
-#endif

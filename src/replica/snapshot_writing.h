@@ -1,6 +1,5 @@
 /* snapshot_writing.h - a snapshot being written, as the files that write it see it (snapshot_record.h). */
-#ifndef TIDE_REPLICA_SNAPSHOT_WRITING_H
-#define TIDE_REPLICA_SNAPSHOT_WRITING_H
+#pragma once
 
 #include "replica/snapshot_parts.h"
 
@@ -26,5 +25,3 @@ bool tide_snapshot_write_node(tide_node_id *out, tide_view bytes);
 /* A table's rows and their sum. */
 TIDE_MUST_CHECK tide_status tide_snapshot_write_rows(tide_snapshot_writing *w, int index,
                                                      tide_error *err);
-
-#endif

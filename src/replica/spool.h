@@ -11,8 +11,7 @@
  *
  * Survives: a crash at any point: the last page's transaction did all of it or nothing, and the page comes again.
  * Threads: as the transaction. */
-#ifndef TIDE_REPLICA_SPOOL_H
-#define TIDE_REPLICA_SPOOL_H
+#pragma once
 
 #include "replica/log.h"
 
@@ -40,5 +39,3 @@ TIDE_MUST_CHECK tide_status tide_spool_release_all(tide_node *node, tide_foreign
 TIDE_MUST_CHECK tide_status tide_spool_bound(int64_t *out, tide_foreign_tx *tx,
                                              const tide_node_id *origin, int64_t epoch,
                                              tide_error *err);
-
-#endif

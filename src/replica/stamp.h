@@ -9,8 +9,7 @@
  * yet but waits, visibly: one node with a wrong clock cannot win for years.
  *
  * Threads: pure. */
-#ifndef TIDE_REPLICA_STAMP_H
-#define TIDE_REPLICA_STAMP_H
+#pragma once
 
 #include <stdint.h>
 
@@ -44,5 +43,3 @@ TIDE_MUST_CHECK tide_status tide_hybrid_next(tide_hybrid *clock, int64_t wall_us
 /* A stamp of another node was taken over. TIDE_NONE: it lies beyond the drift bound, and nothing has changed: it has to wait. */
 TIDE_MUST_CHECK tide_status tide_hybrid_meet(tide_hybrid *clock, int64_t wall_us,
                                              const tide_stamp *met);
-
-#endif

@@ -4,8 +4,7 @@
  * event something.
  *
  * Threads: as the transaction. */
-#ifndef TIDE_REPLICA_STAMPED_H
-#define TIDE_REPLICA_STAMPED_H
+#pragma once
 
 #include "replica/event.h"
 #include "replica/node.h"
@@ -20,5 +19,3 @@ typedef struct tide_stamped {
 /* TIDE_NONE: it is not there; collected, or never came. */
 TIDE_MUST_CHECK tide_status tide_stamped_find(tide_stamped *out, tide_foreign_tx *tx,
                                               const tide_stamp *stamp, tide_error *err);
-
-#endif

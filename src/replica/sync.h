@@ -20,8 +20,7 @@
  * Survives: every page is one transaction of its receiver; a sync that breaks off anywhere is begun again and goes on.
  * Threads: as those of the peers.
  * Limits: below. A peer that lies about its marks costs at most TIDE_SYNC_ROUNDS_MAX rounds, and one page per log and round. */
-#ifndef TIDE_REPLICA_SYNC_H
-#define TIDE_REPLICA_SYNC_H
+#pragma once
 
 #include "replica/node.h"
 
@@ -182,5 +181,3 @@ typedef struct tide_sync_result {
 TIDE_MUST_CHECK tide_status tide_sync(tide_peer *here, tide_peer *there,
                                       const tide_sync_options *options, tide_sync_result *out,
                                       tide_error *err);
-
-#endif

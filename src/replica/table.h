@@ -13,8 +13,7 @@
  * SQLite's own; no functions of the application in what a write has to compute (checks, indexes).
  *
  * Threads: pure over a tide_foreign_tx. */
-#ifndef TIDE_REPLICA_TABLE_H
-#define TIDE_REPLICA_TABLE_H
+#pragma once
 
 #include "replica/event.h"
 #include "store/foreign/foreign_db.h"
@@ -205,5 +204,3 @@ void tide_log_row_done(tide_log_row *row); /* fits TIDE_CLEANUP on {0} */
 /* The next row of a TIDE_TABLE_LOG_READ. TIDE_NONE: the end. TIDE_E_DAMAGED: somebody wrote to the log. */
 TIDE_MUST_CHECK tide_status tide_log_next(tide_log_row *row, tide_foreign_query *query,
                                           const tide_table *table, tide_error *err);
-
-#endif

@@ -1,6 +1,5 @@
 /* table_parts.h - what table.c and table_index.c share. */
-#ifndef TIDE_REPLICA_TABLE_PARTS_H
-#define TIDE_REPLICA_TABLE_PARTS_H
+#pragma once
 
 #include "replica/table.h"
 
@@ -19,5 +18,3 @@ void tide_table_uniques_done(tide_table *table);
 
 /* A copy of a text column. NULL: no memory, or the column is NULL. */
 char *tide_table_copy(tide_view text);
-
-#endif

@@ -1,6 +1,5 @@
 /* table_text.h - filling templates for a table: see table.h. */
-#ifndef TIDE_REPLICA_TABLE_TEXT_H
-#define TIDE_REPLICA_TABLE_TEXT_H
+#pragma once
 
 #include "replica/table.h"
 #include "store/sql_template.h"
@@ -28,5 +27,3 @@ bool tide_table_unique_is_rowid(const tide_table_unique *unique);
 
 /* Does the table have unique keys besides its key, by which a REPLACE could remove other rows? */
 bool tide_table_has_doubles(const tide_table *table);
-
-#endif

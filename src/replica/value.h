@@ -8,8 +8,7 @@
  * varint | 8 bytes little endian | varint length and bytes. One value has exactly one encoding.
  *
  * Threads: pure. Views are borrowed. */
-#ifndef TIDE_REPLICA_VALUE_H
-#define TIDE_REPLICA_VALUE_H
+#pragma once
 
 #include <stdbool.h>
 #include <stdint.h>
@@ -24,5 +23,3 @@ bool tide_sql_value_equal(const tide_sql_value *a, const tide_sql_value *b);
 TIDE_MUST_CHECK tide_status tide_sql_value_encode(tide_buffer *out, const tide_sql_value *value);
 /* TIDE_E_DAMAGED: no value stands there. */
 TIDE_MUST_CHECK tide_status tide_sql_value_decode(tide_sql_value *out, tide_reader *from);
-
-#endif

@@ -6,8 +6,7 @@
  * What is replicated are the values themselves (value.h): these forms are not read back.
  *
  * Threads: pure. */
-#ifndef TIDE_REPLICA_VALUE_TEXT_H
-#define TIDE_REPLICA_VALUE_TEXT_H
+#pragma once
 
 #include "base/text/json.h"
 #include "replica/value.h"
@@ -20,5 +19,3 @@ TIDE_MUST_CHECK tide_status tide_key_text_encoded(tide_buffer *out, tide_view ke
 void tide_value_json(tide_json *json, const tide_sql_value *value);
 /* A member of the object under way. A name without bytes, or of 1,024 and more, is left out with its value. */
 void tide_value_json_member(tide_json *json, tide_view name, const tide_sql_value *value);
-
-#endif

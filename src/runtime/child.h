@@ -33,8 +33,7 @@
  * Threads: any number of threads may each run a program. The thread that runs one must live until
  * it has ended: the death signal follows the thread, not the process. Callbacks are called on that
  * thread. An ignored SIGCHLD is set to its default, because exit codes are lost otherwise. */
-#ifndef TIDE_RUNTIME_CHILD_H
-#define TIDE_RUNTIME_CHILD_H
+#pragma once
 
 #include <stdbool.h>
 #include <stddef.h>
@@ -140,5 +139,3 @@ typedef struct tide_child_started {
 /* Statuses as tide_child_run. The descriptors are the caller's. */
 TIDE_MUST_CHECK tide_status tide_child_start(const tide_child_spec *spec, tide_child_started *out,
                                              tide_error *err);
-
-#endif

@@ -114,11 +114,6 @@ void tide_lifecycle_close(tide_lifecycle *lifecycle)
     free(lifecycle);
 }
 
-void tide_lifecycle_closep(tide_lifecycle **lifecycle)
-{
-    tide_lifecycle_close(*lifecycle);
-}
-
 /* ---- reporting ---- */
 
 static void log_line(tide_lifecycle *lifecycle, tide_log_level level, const char *message,

@@ -30,8 +30,7 @@
  * Threads: tide_lifecycle_finish from any thread, also from a call; the others from the main
  * thread. The calls are made on the thread of run and must not take long.
  * Limits: one per process. */
-#ifndef TIDE_RUNTIME_LIFECYCLE_H
-#define TIDE_RUNTIME_LIFECYCLE_H
+#pragma once
 
 #include <stdbool.h>
 #include <stdint.h>
@@ -40,6 +39,7 @@
 #include <tidemark/env.h>
 #include <tidemark/error.h>
 
+#include "base/cleanup.h"
 #include "base/log.h"
 
 enum { TIDE_LIFECYCLE_LINE_MAX = 1024 }; /* bytes behind "ready " */
@@ -72,7 +72,7 @@ TIDE_MUST_CHECK tide_status tide_lifecycle_open(tide_lifecycle **out,
                                                 tide_error *err);
 /* Restore the signal mask. Takes NULL. */
 void tide_lifecycle_close(tide_lifecycle *lifecycle);
-void tide_lifecycle_closep(tide_lifecycle **lifecycle);
+TIDE_CLEANUP_FN(tide_lifecycle_closep, tide_lifecycle, tide_lifecycle_close)
 
 /* Report that the daemon serves. format makes one line, without its end. */
 void tide_lifecycle_ready(tide_lifecycle *lifecycle, const char *format, ...) TIDE_PRINTF(2, 3);
@@ -86,5 +86,3 @@ void tide_lifecycle_finish(tide_lifecycle *lifecycle);
 
 /* Has a signal begun the drain? */
 bool tide_lifecycle_is_draining(const tide_lifecycle *lifecycle);
-
-#endif

@@ -504,11 +504,6 @@ void tide_listener_close(tide_listener *listener)
     free(listener);
 }
 
-void tide_listener_closep(tide_listener **listener)
-{
-    tide_listener_close(*listener);
-}
-
 tide_metrics *tide_listener_metrics(tide_listener *listener)
 {
     return listener->metrics;

@@ -19,11 +19,11 @@
  * is_insecure.
  *
  * Threads: open, add, serve and close from the main thread, in this order. */
-#ifndef TIDE_RUNTIME_LISTENER_H
-#define TIDE_RUNTIME_LISTENER_H
+#pragma once
 
 #include <tidemark/store.h>
 
+#include "base/cleanup.h"
 #include "base/log.h"
 #include "net/call/route.h"
 #include "net/http/limits.h"
@@ -89,7 +89,7 @@ TIDE_MUST_CHECK tide_status tide_listener_open(tide_listener **out,
  * metrics still exist. Takes NULL. */
 void tide_listener_stop(tide_listener *listener);
 void tide_listener_close(tide_listener *listener); /* takes NULL */
-void tide_listener_closep(tide_listener **listener);
+TIDE_CLEANUP_FN(tide_listener_closep, tide_listener, tide_listener_close)
 
 tide_metrics *tide_listener_metrics(tide_listener *listener);
 /* The families of the network server, for the reference. */
@@ -178,5 +178,3 @@ void tide_single_service_done(tide_single_service *single);
 /* As tide_listener_serve. TIDE_E_INTERRUPTED: a second signal; tide_single_service_done closes
  * nothing, and the process ends as it is. */
 TIDE_MUST_CHECK tide_status tide_single_service_serve(tide_single_service *single, tide_error *err);
-
-#endif

@@ -171,11 +171,6 @@ void tide_metrics_free(tide_metrics *metrics)
     free(metrics);
 }
 
-void tide_metrics_freep(tide_metrics **metrics)
-{
-    tide_metrics_free(*metrics);
-}
-
 /* ---- finding a series ---- */
 
 static bool has_values(const tide_series *series, char *const values[], int count)

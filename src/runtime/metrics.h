@@ -34,8 +34,7 @@
  * Threads: every function may be called from any thread; a source may be called from any thread,
  * one call at a time.
  * Limits: below; the text is at most the buffer's maximum. */
-#ifndef TIDE_RUNTIME_METRICS_H
-#define TIDE_RUNTIME_METRICS_H
+#pragma once
 
 #include <stdbool.h>
 #include <stdint.h>
@@ -44,6 +43,7 @@
 #include <tidemark/error.h>
 
 #include "base/buffer.h"
+#include "base/cleanup.h"
 
 enum {
     TIDE_METRICS_LABEL_MAX = 3,            /* labels of a metric */
@@ -235,7 +235,7 @@ TIDE_MUST_CHECK tide_status tide_metrics_new(tide_metrics **out, const char *ver
                                              tide_error *err);
 /* No series may be used afterwards. Takes NULL. */
 void tide_metrics_free(tide_metrics *metrics);
-void tide_metrics_freep(tide_metrics **metrics);
+TIDE_CLEANUP_FN(tide_metrics_freep, tide_metrics, tide_metrics_free)
 
 /* The series with these values, one per label of the row, in its order; lives as long as metrics.
  * Never NULL: without memory, or with too many series, it is the one called "other". */
@@ -283,5 +283,3 @@ void tide_metrics_add_source(tide_metrics *metrics, tide_metrics_source_fn *fn, 
  * one text per label. */
 void tide_metrics_family(tide_metrics_writer *writer, const tide_metric_row *row);
 void tide_metrics_sample(tide_metrics_writer *writer, const char *const *values, int64_t value);
-
-#endif

@@ -1,7 +1,6 @@
 /* metrics_internal.h - state shared by counting (metrics.c) and writing (metrics_text.c); see
  * metrics.h. */
-#ifndef TIDE_RUNTIME_METRICS_INTERNAL_H
-#define TIDE_RUNTIME_METRICS_INTERNAL_H
+#pragma once
 
 #include <pthread.h>
 #include <stdatomic.h>
@@ -50,5 +49,3 @@ int tide_metric_label_count(const tide_metric_row *row);
 
 /* The process's own metrics, from /proc (metrics_process.c). */
 void tide_metrics_look_at_process(tide_metrics *metrics);
-
-#endif

@@ -10,8 +10,7 @@
  *     STATUS=...         one line for `systemctl status`
  *
  * Threads: safe. A message never waits: a manager that does not read loses it. */
-#ifndef TIDE_RUNTIME_NOTIFY_H
-#define TIDE_RUNTIME_NOTIFY_H
+#pragma once
 
 #include <stdint.h>
 #include <sys/socket.h>
@@ -39,5 +38,3 @@ void tide_notify_ready(const tide_notify *notify, const char *status);
 void tide_notify_stopping(const tide_notify *notify, const char *status);
 void tide_notify_reloading(const tide_notify *notify, tide_env *env);
 void tide_notify_watchdog(const tide_notify *notify);
-
-#endif

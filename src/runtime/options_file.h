@@ -16,8 +16,7 @@
  * repetitions, and fails through tide_options_file_fail. Every error begins with FILE:LINE.
  *
  * Threads: pure. Limits: below. */
-#ifndef TIDE_RUNTIME_OPTIONS_FILE_H
-#define TIDE_RUNTIME_OPTIONS_FILE_H
+#pragma once
 
 #include <stddef.h>
 
@@ -59,5 +58,3 @@ void tide_options_file_done(tide_options_file *file);
 /* Put "FILE:LINE: " in front of a failure about a setting; returns status. */
 tide_status tide_options_file_fail(const tide_options_file *file, const tide_setting *setting,
                                    tide_status status, tide_error *err);
-
-#endif

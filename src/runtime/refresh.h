@@ -8,8 +8,7 @@
  * the last ones that were read: no series vanishes, and tidemark_store_up says how fresh they can be.
  *
  * Threads: ask from any thread; begin and end from the step's. */
-#ifndef TIDE_RUNTIME_REFRESH_H
-#define TIDE_RUNTIME_REFRESH_H
+#pragma once
 
 #include <pthread.h>
 #include <stdint.h>
@@ -36,5 +35,3 @@ void tide_refresh_ask(tide_refresh *refresh);
 /* What end is given: who asked until now is answered by this turn. */
 TIDE_MUST_CHECK uint64_t tide_refresh_begin(tide_refresh *refresh);
 void tide_refresh_end(tide_refresh *refresh, uint64_t turn);
-
-#endif

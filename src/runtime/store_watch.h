@@ -19,8 +19,7 @@
  * one that opening the store found has the new one.
  *
  * Threads: any. The store calls until tide_store_watch_done. */
-#ifndef TIDE_RUNTIME_STORE_WATCH_H
-#define TIDE_RUNTIME_STORE_WATCH_H
+#pragma once
 
 #include <pthread.h>
 #include <stdbool.h>
@@ -90,5 +89,3 @@ void tide_store_watch_sink(tide_store_watch *watch, tide_status status, const ch
 
 /* One turn of the probe. */
 TIDE_MUST_CHECK tide_status tide_store_watch_probe(tide_store_watch *watch, tide_error *err);
-
-#endif

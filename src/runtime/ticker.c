@@ -455,11 +455,6 @@ void tide_ticker_free(tide_ticker *ticker)
     free(ticker);
 }
 
-void tide_ticker_freep(tide_ticker **ticker)
-{
-    tide_ticker_free(*ticker);
-}
-
 tide_status tide_ticker_step(tide_ticker *ticker, int64_t *due_us, tide_error *err)
 {
     TIDE_TRY(check_list(ticker, err));

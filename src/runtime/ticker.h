@@ -29,8 +29,7 @@
  * Survives: nothing of its own. A step reads what is due from its store.
  * Threads: wake from any thread, also while the caller holds a lock that a step takes. The other
  * functions from the main thread. */
-#ifndef TIDE_RUNTIME_TICKER_H
-#define TIDE_RUNTIME_TICKER_H
+#pragma once
 
 #include <stdbool.h>
 #include <stdint.h>
@@ -38,6 +37,7 @@
 #include <tidemark/env.h>
 #include <tidemark/error.h>
 
+#include "base/cleanup.h"
 #include "base/log.h"
 #include "runtime/metrics.h"
 
@@ -84,7 +84,7 @@ TIDE_MUST_CHECK tide_status tide_ticker_new(tide_ticker **out, const tide_ticker
                                             tide_error *err);
 /* Stops it. Takes NULL. */
 void tide_ticker_free(tide_ticker *ticker);
-void tide_ticker_freep(tide_ticker **ticker);
+TIDE_CLEANUP_FN(tide_ticker_freep, tide_ticker, tide_ticker_free)
 
 typedef struct tide_step_binding {
     void *arg; /* for the functions of the step; must live until the ticker has stopped */
@@ -112,5 +112,3 @@ void tide_ticker_wake(tide_ticker *ticker, const char *name);
 /* Without threads: run each step that is due once, on this thread. *due_us is when the next one is
  * due, on the monotonic clock of the env; INT64_MAX: never. Fails as start. */
 TIDE_MUST_CHECK tide_status tide_ticker_step(tide_ticker *ticker, int64_t *due_us, tide_error *err);
-
-#endif

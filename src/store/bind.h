@@ -7,8 +7,7 @@
  * list. Parameters that are not in it are NULL. Bytes are borrowed for the call.
  *
  * Threads: plain data. */
-#ifndef TIDE_STORE_BIND_H
-#define TIDE_STORE_BIND_H
+#pragma once
 
 #include <stdbool.h>
 
@@ -99,5 +98,3 @@ static inline tide_bind tide_bind_clock(const char *name)
 {
     return (tide_bind){.kind = TIDE_BIND_CLOCK, .name = name};
 }
-
-#endif

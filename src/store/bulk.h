@@ -17,8 +17,7 @@
  * tide_bulk_end; in any case the transaction is doomed then and nothing of it is kept.
  *
  * Survives: as the transaction it is part of. Threads: as its tide_tx. Memory: 256 KiB and the longest row. */
-#ifndef TIDE_STORE_BULK_H
-#define TIDE_STORE_BULK_H
+#pragma once
 
 #include "store/engine.h"
 
@@ -38,5 +37,3 @@ TIDE_MUST_CHECK tide_status tide_bulk_end(tide_bulk **handle, int64_t *rows, tid
 
 /* Fits TIDE_CLEANUP: what was not ended is given up, and dooms the transaction. */
 void tide_bulk_dropp(tide_bulk **handle);
-
-#endif

@@ -10,8 +10,7 @@
  *                  carries everybody's commits to disk
  *
  * Threads: ops are called by the thread that owns the transaction. */
-#ifndef TIDE_STORE_ENGINE_H
-#define TIDE_STORE_ENGINE_H
+#pragma once
 
 #include <pthread.h>
 #include <stdatomic.h>
@@ -244,5 +243,3 @@ tide_status tide_store_migrate(tide_store *store, const tide_migration *migratio
 tide_status tide_store_open_with(tide_store **out, const char *url,
                                  const tide_store_options *options,
                                  const tide_migration *migrations, tide_error *err);
-
-#endif

@@ -1,6 +1,5 @@
 /* identity.h - the store's side of <tidemark/identity.h>. */
-#ifndef TIDE_STORE_IDENTITY_H
-#define TIDE_STORE_IDENTITY_H
+#pragma once
 
 #include "store/engine.h"
 
@@ -29,5 +28,3 @@ const char *tide_identity_replaced(const tide_store *store);
 
 /* Do two hosts of PostgreSQL stores agree in all parts that both know? */
 bool tide_identity_same_host(const char *a, const char *b);
-
-#endif

@@ -19,8 +19,7 @@
  * else XDG_STATE_HOME/tidemark or ~/.local/state/tidemark. Not writable: no marker is kept.
  *
  * Threads: any, except open and close. */
-#ifndef TIDE_STORE_IDENTITY_MARKER_H
-#define TIDE_STORE_IDENTITY_MARKER_H
+#pragma once
 
 #include <stdbool.h>
 #include <stdint.h>
@@ -102,5 +101,3 @@ void tide_identity_marker_init_epoch(tide_store *store, const char *session_id, 
 TIDE_MUST_CHECK tide_status tide_identity_marker_read_epoch(const tide_store *store,
                                                             tide_identity *out);
 void tide_identity_marker_write_epoch(tide_store *store, const tide_identity *identity);
-
-#endif

@@ -8,8 +8,7 @@
  *
  * Survives: all missing steps are one transaction of the caller's. A crash leaves the schema before
  * or after them. */
-#ifndef TIDE_STORE_MIGRATION_H
-#define TIDE_STORE_MIGRATION_H
+#pragma once
 
 #include <tidemark/store.h>
 
@@ -39,5 +38,3 @@ TIDE_MUST_CHECK tide_status tide_migrations_apply(const tide_migration_set *set,
 
 /* Is there a step above applied? */
 bool tide_migrations_are_missing(const tide_migration_set *set, int64_t applied);
-
-#endif

@@ -17,8 +17,7 @@
  *
  * Threads: any; a tide_readonly_db belongs to one thread at a time.
  * Limits: one row is in memory at a time, and is no longer than bytes_max. */
-#ifndef TIDE_STORE_READONLY_QUERY_H
-#define TIDE_STORE_READONLY_QUERY_H
+#pragma once
 
 #include "store/engine.h"
 
@@ -64,5 +63,3 @@ bool tide_readonly_db_is_stale(const tide_readonly_db *db);
 TIDE_MUST_CHECK tide_status tide_readonly_db_query(tide_readonly_db *db,
                                                    const tide_readonly_query *query,
                                                    tide_error *err);
-
-#endif

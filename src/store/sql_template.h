@@ -12,8 +12,7 @@
  * NUL cannot exist in SQLite.
  *
  * Threads: pure. */
-#ifndef TIDE_STORE_SQL_TEMPLATE_H
-#define TIDE_STORE_SQL_TEMPLATE_H
+#pragma once
 
 #include <stdint.h>
 
@@ -66,5 +65,3 @@ TIDE_MUST_CHECK tide_status tide_template_fill(tide_buffer *out, const tide_temp
 
 /* A name between double quotes. */
 TIDE_MUST_CHECK tide_status tide_template_quote(tide_buffer *out, const char *name);
-
-#endif

@@ -4,8 +4,7 @@
  * one statement. The values come last (bind.h); TIDE_NO_BIND where there are none.
  *
  * Survives: as the transaction. Threads: as the transaction, or the store. */
-#ifndef TIDE_STORE_STATEMENT_H
-#define TIDE_STORE_STATEMENT_H
+#pragma once
 
 #include <tidemark/store.h>
 
@@ -70,5 +69,3 @@ TIDE_MUST_CHECK tide_status tide_store_exec_binds(tide_store *store, const tide_
 TIDE_MUST_CHECK tide_status tide_store_number_binds(int64_t *out, tide_store *store,
                                                     const tide_sql *sql, const tide_bind *binds,
                                                     tide_error *err);
-
-#endif

@@ -4,8 +4,7 @@
  * shrinks; a connection that has prepared every statement of every catalogue holds that many entries.
  *
  * Threads: belongs to one connection. */
-#ifndef TIDE_STORE_STATEMENT_MAP_H
-#define TIDE_STORE_STATEMENT_MAP_H
+#pragma once
 
 #include <stdbool.h>
 #include <stddef.h>
@@ -31,5 +30,3 @@ TIDE_MUST_CHECK bool tide_statement_map_put(tide_statement_map *map, const void 
 
 /* Free the table; each value is given to end_value first. */
 void tide_statement_map_done(tide_statement_map *map, void (*end_value)(void *value));
-
-#endif

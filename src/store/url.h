@@ -7,8 +7,7 @@
  * name; a path with a colon is written sqlite:PATH or ./PATH.
  *
  * Threads: pure. */
-#ifndef TIDE_STORE_URL_H
-#define TIDE_STORE_URL_H
+#pragma once
 
 #include <tidemark/store.h>
 
@@ -22,5 +21,3 @@ TIDE_MUST_CHECK tide_status tide_store_url_parse(tide_store_url *out, const char
 
 /* The URL with its password replaced, for messages; the caller frees it. NULL: no memory. */
 char *tide_store_url_redact(const char *text);
-
-#endif

@@ -1,6 +1,5 @@
 /* watch.h - the store's side of <tidemark/watch.h>: who is told, and by whom. */
-#ifndef TIDE_STORE_WATCH_H
-#define TIDE_STORE_WATCH_H
+#pragma once
 
 #include <pthread.h>
 
@@ -34,5 +33,3 @@ void tide_watcher_stop(tide_watcher *watcher);
 
 /* Wait for fd to become readable. 1: it is; 0: time is up; -1: the watcher is to end. */
 int tide_watcher_poll(const tide_watcher *watcher, int fd, int timeout_ms);
-
-#endif

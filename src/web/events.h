@@ -3,8 +3,7 @@
  * One thread waits for the sources and sends each page the topics that have changed, collected for
  * half a second. Without changes a comment line every 2 s is the heartbeat by which pages know that
  * the server lives: after 5 s of silence a page marks what it shows as stale (web/src/fresh.js). */
-#ifndef TIDE_WEB_EVENTS_H
-#define TIDE_WEB_EVENTS_H
+#pragma once
 
 #include "web/web.h"
 
@@ -18,5 +17,3 @@ TIDE_MUST_CHECK tide_status tide_events_open(tide_events **out, tide_store *stor
 TIDE_MUST_CHECK tide_status tide_events_start(tide_events *events, tide_error *err);
 void tide_events_end(tide_events *events); /* ends all streams; new ones are refused */
 void tide_events_close(tide_events *events);
-
-#endif

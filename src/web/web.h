@@ -13,8 +13,7 @@
  * Threads: one of its own watches the sources and holds the calls.
  * Limits: TIDE_WEB_LISTENERS pages receive events; further ones are refused and poll. The stream of
  * a page that does not read is closed. */
-#ifndef TIDE_WEB_WEB_H
-#define TIDE_WEB_WEB_H
+#pragma once
 
 #include "runtime/listener.h"
 
@@ -46,5 +45,3 @@ TIDE_MUST_CHECK tide_status tide_web_open(tide_web **out, tide_listener *listene
                                           const tide_web_options *options, tide_error *err);
 /* After tide_listener_stop, before tide_listener_close. Takes NULL. */
 void tide_web_close(tide_web *web);
-
-#endif

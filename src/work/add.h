@@ -3,8 +3,7 @@
  *     check, name  ->  what is there already  ->  tasks (locked)  ->  dependencies (locked)  ->  insert
  *
  * Threads: as safe as the tide_tx. */
-#ifndef TIDE_WORK_ADD_H
-#define TIDE_WORK_ADD_H
+#pragma once
 
 #include "work/item.h"
 
@@ -42,5 +41,3 @@ TIDE_MUST_CHECK tide_status tide_item_batch_check_tasks(tide_item_batch *batch, 
 /* depend.c: what the new ones wait for. Locks what they depend on and appends to pairs, a JSON list. */
 TIDE_MUST_CHECK tide_status tide_item_batch_depend(tide_item_batch *batch, tide_json *pairs,
                                                    int *pair_count, tide_error *err);
-
-#endif

@@ -5,8 +5,7 @@
  * by (lease.h). On PostgreSQL both are the server's clock.
  *
  * Threads: as safe as the tide_tx. */
-#ifndef TIDE_WORK_ITEM_H
-#define TIDE_WORK_ITEM_H
+#pragma once
 
 #include <tidemark/watch.h>
 #include <tidemark/work.h>
@@ -186,5 +185,3 @@ TIDE_MUST_CHECK tide_status tide_schedule_pull_in(tide_tx *tx, int64_t *pulled, 
 
 /* How long to wait after the n-th retry. */
 int64_t tide_item_backoff_us(tide_tx *tx, int64_t retry);
-
-#endif

@@ -1,8 +1,7 @@
 /* lease.h - the question every write under a lease begins with: does this token hold the item?
  *
  * Threads: as safe as the tide_tx. */
-#ifndef TIDE_WORK_LEASE_H
-#define TIDE_WORK_LEASE_H
+#pragma once
 
 #include "work/item.h"
 
@@ -21,5 +20,3 @@ typedef struct tide_hold {
 /* TIDE_OK: the token holds the item until this transaction ends. TIDE_E_LEASE_LOST, TIDE_E_NOT_FOUND. */
 TIDE_MUST_CHECK tide_status tide_item_hold(tide_tx *tx, const char *id, int64_t token,
                                            tide_arena *arena, tide_hold *out, tide_error *err);
-
-#endif

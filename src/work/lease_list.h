@@ -3,8 +3,7 @@
  * Sorted by id: statements about the same items then lock them in the same order.
  *
  * Threads: a list belongs to one thread at a time. */
-#ifndef TIDE_WORK_LEASE_LIST_H
-#define TIDE_WORK_LEASE_LIST_H
+#pragma once
 
 #include "work/item.h"
 
@@ -39,5 +38,3 @@ const tide_lease_list *tide_lease_list_mark(const tide_lease_list *list, int cou
                                             int64_t token);
 
 int tide_lease_list_count_lost(const tide_lease_list *list, int count);
-
-#endif

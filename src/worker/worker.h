@@ -7,8 +7,7 @@
  *     runners   one per thread: take the oldest queued job, run it, settle it
  *
  * Everything below is guarded by `lock`, except what is atomic or constant after open. */
-#ifndef TIDE_WORKER_WORKER_H
-#define TIDE_WORKER_WORKER_H
+#pragma once
 
 #include <pthread.h>
 #include <stdatomic.h>
@@ -128,5 +127,3 @@ void tide_worker_job_stop(tide_job *job, tide_job_stop why);
 /* Async-signal-safe: there is something to see to. */
 void tide_worker_wake(tide_worker *worker);
 void tide_worker_wake_warden(tide_worker *worker);
-
-#endif

@@ -7,8 +7,7 @@
  * the program finds it in TIDEMARK_STORE. The state directory is inside the case's directory.
  *
  * Results live until the fixture is torn down. Threads: one. */
-#ifndef TIDEMARK_TESTS_CLI_RUN_H
-#define TIDEMARK_TESTS_CLI_RUN_H
+#pragma once
 
 #include "support/check.h"
 #include "support/json.h"
@@ -72,5 +71,3 @@ char *cli_list_files(const cli_fixture *t);
 
 /* Run SQL on a SQLite file in the directory, as another program would. */
 void cli_sql(const cli_fixture *t, const char *name, const char *sql);
-
-#endif

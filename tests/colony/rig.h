@@ -6,8 +6,7 @@
  * records, max_seq_id, session_id), and its rows are whatever the test says, also nonsense.
  *
  * rig_poll drives a poller over virtual time: questions are answered, waits move the clocks, until it has caught up. */
-#ifndef TIDEMARK_TESTS_COLONY_RIG_H
-#define TIDEMARK_TESTS_COLONY_RIG_H
+#pragma once
 
 #include <tidemark/feed.h>
 #include <tidemark/tidemark.h>
@@ -172,5 +171,3 @@ int64_t rig_count_gaps(rig *r, tide_gap_status status);
 void rig_assert_balanced(rig *r);
 /* Rows of telemetry from this agent's present session: exactly the numbers first .. last. */
 void rig_assert_rows(rig *r, const rig_agent *agent, int64_t first, int64_t last);
-
-#endif

@@ -5,8 +5,7 @@
  *
  * The ledger keeps positions, gap records and the fate of every number up to LEDGER_SEQ_MAX, and checks after each change:
  * the books of every position close, every number has exactly one fate, none is stored twice, cursors do not go back. */
-#ifndef TIDEMARK_TESTS_SETTLE_FIXTURE_H
-#define TIDEMARK_TESTS_SETTLE_FIXTURE_H
+#pragma once
 
 #include "base/buffer.h"
 #include "colony/settle.h"
@@ -99,5 +98,3 @@ void ledger_books(const ledger *l, const tide_position *position, tide_books *ou
 void assert_stored(const ledger *l, const char *want);
 /* "4-4 detected missing; 7-9 permanent expired" of all gap records of the current position, by start. */
 void assert_gaps(const ledger *l, const char *want);
-
-#endif

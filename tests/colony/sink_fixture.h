@@ -2,8 +2,7 @@
  *
  * What settling makes of an answer is tested elsewhere; here a change says exactly what the case wants. A page holds spans, numbered as the case
  * says; change_* builds a change that stores them. */
-#ifndef TIDEMARK_TESTS_SINK_FIXTURE_H
-#define TIDEMARK_TESTS_SINK_FIXTURE_H
+#pragma once
 
 #include "colony/sink.h"
 #include "support/store_fixture.h"
@@ -59,5 +58,3 @@ tide_status store_spans(tide_sink *sink, const char *agent, int64_t first, int64
 
 /* The books of every position close, and what they count is really there. Returns how many positions there are. */
 int check_books(tide_sink *sink);
-
-#endif

@@ -1,8 +1,7 @@
 /* idempotency_calls.h - short words for tests about idempotency keys: one key "job", one request.
  *
  * Every call is on the case's store unless one is named. Threads: one. */
-#ifndef TIDEMARK_TESTS_IDEMPOTENCY_CALLS_H
-#define TIDEMARK_TESTS_IDEMPOTENCY_CALLS_H
+#pragma once
 
 #include <stdio.h>
 #include <stdlib.h>
@@ -127,5 +126,3 @@ static inline seen_key find(store_test *t, const char *name)
     assert_ok_err(tide_idempotency_find(t->store, name, note_key, &seen, &t->err), &t->err);
     return seen;
 }
-
-#endif

@@ -1,6 +1,5 @@
 /* copying.h - database files, moved about by tests while nobody has them open. */
-#ifndef TIDEMARK_TESTS_CRASH_COPYING_H
-#define TIDEMARK_TESTS_CRASH_COPYING_H
+#pragma once
 
 #include "support/tempdir.h"
 
@@ -13,5 +12,3 @@ void remove_store(const char *path);
 /* Make the store `name` in dir look as the disk does after a power cut: the content that fault_vfs_image wrote into
  * image, under the inodes the files had before. To the store it is the same file, not a copy. */
 void restore_image(const tempdir *image, const tempdir *dir, const char *name);
-
-#endif

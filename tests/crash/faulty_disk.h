@@ -6,8 +6,7 @@
  * means the row is there, a failure means it is not, "outcome unknown" leaves it open.
  *
  * Threads: disk_case_note and disk_case_write from any thread; the rest from the test's. */
-#ifndef TIDEMARK_TESTS_CRASH_FAULTY_DISK_H
-#define TIDEMARK_TESTS_CRASH_FAULTY_DISK_H
+#pragma once
 
 #include <pthread.h>
 
@@ -57,5 +56,3 @@ void disk_case_check(disk_case *c);
 
 /* The same now, after opening again, and after a power cut that takes all it may take. */
 void disk_case_check_now_and_later(disk_case *c);
-
-#endif

@@ -3,8 +3,7 @@
  * A writer's nth commit holds 1 to 40 logs; the service is the writer, the body "n i". Each record
  * is a take of a history (tests/check/sequences.py), named "writer n i"; what a feed shows in the
  * end are its rows. */
-#ifndef TIDEMARK_TESTS_CRASH_FEED_LOAD_H
-#define TIDEMARK_TESTS_CRASH_FEED_LOAD_H
+#pragma once
 
 #include <stdbool.h>
 #include <stdint.h>
@@ -30,5 +29,3 @@ TIDE_MUST_CHECK tide_status feed_load_commit(tide_feed *feed, const feed_load_hi
  * hole, or a finding. */
 TIDE_MUST_CHECK tide_status feed_load_write(tide_feed *feed, const feed_load_history *history,
                                             tide_error *err);
-
-#endif

@@ -9,8 +9,7 @@
  * be neither taken back nor given another number, whatever crashed in between.
  *
  * Threads: a tailer runs on its own; the rest on the test's. */
-#ifndef TIDEMARK_TESTS_CRASH_TAILING_H
-#define TIDEMARK_TESTS_CRASH_TAILING_H
+#pragma once
 
 #include <pthread.h>
 
@@ -62,5 +61,3 @@ void tailer_done(tailer *t);
 /* Every line of the journal against the whole table; false says why. Rows of closures that gave up must not be
  * there. */
 bool check_promises(const ack_journal *journal, const seen_rows *table, char why[WHY_SIZE]);
-
-#endif

@@ -18,8 +18,7 @@
  * judges knows also what a killed taker may have written.
  *
  * Threads: one taker, one thread; report is called on it. */
-#ifndef TIDEMARK_TESTS_CRASH_TAKING_H
-#define TIDEMARK_TESTS_CRASH_TAKING_H
+#pragma once
 
 #include <stdatomic.h>
 
@@ -74,5 +73,3 @@ void taken_value(char out[TAKEN_VALUE_SIZE], const char *writer, int64_t n);
 
 /* "ack <the fields in order>\n", for journal.h. Returns the length. */
 size_t taken_format(char out[TAKEN_LINE_MAX], const taken *row);
-
-#endif

@@ -2,8 +2,7 @@
  *
  * A case is made by STORE_CASE_SQLITE and opens its feed with feed_test_open. Records are logs: body "NAME n" with n counted by the
  * case, so that what is read can be told from what was written. */
-#ifndef TIDEMARK_TESTS_FEED_FIXTURE_H
-#define TIDEMARK_TESTS_FEED_FIXTURE_H
+#pragma once
 
 #include <tidemark/feed.h>
 
@@ -39,5 +38,3 @@ int64_t ask_sql(store_test *t, const char *sql);
 
 /* The receipts about a stream: how many records are named lost for a reason. */
 int64_t count_receipts(tide_feed *feed, const char *stream, const char *reason);
-
-#endif

@@ -1,6 +1,5 @@
 /* journal_fixture.h - what the tests of the journal share: tasks, appends, raw SQL, lists. */
-#ifndef TIDEMARK_TESTS_JOURNAL_FIXTURE_H
-#define TIDEMARK_TESTS_JOURNAL_FIXTURE_H
+#pragma once
 
 #include <tidemark/journal.h>
 
@@ -97,5 +96,3 @@ void memory_done(memory_file *file);
 void export_to(tide_store *store, const char *task_id, memory_file *file);
 tide_status import_from(tide_store *store, memory_file *file, tide_journal_transfer *out,
                         tide_error *err);
-
-#endif

@@ -1,8 +1,7 @@
 /* lake_fixture.h - a metabase in the case's store, and words for what tests do with it.
  *
  * lake_case_open makes one; lake_case_done proves its history (history.h) and closes it. Files are rows alone: nothing is written to a disk. */
-#ifndef TIDEMARK_TESTS_LAKE_FIXTURE_H
-#define TIDEMARK_TESTS_LAKE_FIXTURE_H
+#pragma once
 
 #include "lake/catalog.h"
 #include "lake/history.h"
@@ -62,5 +61,3 @@ char *lake_state(lake_case *l, const char *catalog, const char *at);
 
 /* Some statements of the test's own, as a foreign program would run them. */
 void lake_sql(lake_case *l, const char *text);
-
-#endif

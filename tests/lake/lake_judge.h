@@ -4,8 +4,7 @@
  * Writers of the test append their commits to <directory>/history.jsonl themselves. Each
  * observation adds the state of every snapshot, so that two of them show whether history has
  * changed. */
-#ifndef TIDEMARK_TESTS_LAKE_JUDGE_H
-#define TIDEMARK_TESTS_LAKE_JUDGE_H
+#pragma once
 
 #include "support/tempdir.h"
 
@@ -15,5 +14,3 @@ void lake_observe(const tempdir *dir, const char *url, bool *is_seen);
 /* Add the last state, all commits, and the logs of a stress run where there is a directory of them
  * (NULL: none), and judge everything. A violation fails the case. */
 void lake_judge(const tempdir *dir, const char *url, const char *stress_dir);
-
-#endif

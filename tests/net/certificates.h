@@ -7,8 +7,7 @@
  *
  * Keys are P-256, which takes no time. Files lie in the directory that is given. Failures fail the case.
  * Threads: one. */
-#ifndef TIDEMARK_TESTS_CERTIFICATES_H
-#define TIDEMARK_TESTS_CERTIFICATES_H
+#pragma once
 
 #include <openssl/evp.h>
 #include <openssl/x509.h>
@@ -43,5 +42,3 @@ void certificates_make(certificates *c, const char *name, const certificate_spec
 
 /* Another authority, as NAME.pem, that has signed nothing of ours. */
 void certificates_stranger(certificates *c, const char *name);
-
-#endif

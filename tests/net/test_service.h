@@ -15,8 +15,7 @@
  * The methods and routes other than /healthz and /numbers want the role READ.
  *
  * Threads: as the methods of any service. */
-#ifndef TIDEMARK_TESTS_TEST_SERVICE_H
-#define TIDEMARK_TESTS_TEST_SERVICE_H
+#pragma once
 
 #include <stdatomic.h>
 
@@ -41,5 +40,3 @@ void test_service_answer_parked(test_service *service);
 /* A hook: "reader", "writer" and "admin" are tokens; a certificate's name is a writer. */
 tide_status test_service_authorise(void *arg, const tide_credentials *given, tide_caller *out,
                                    tide_error *err);
-
-#endif

@@ -12,8 +12,7 @@
  *
  * Records are shown as JSON, one line each, without seq_id: what a test compares is the whole
  * record. */
-#ifndef TIDEMARK_TESTS_OTLP_FIXTURE_H
-#define TIDEMARK_TESTS_OTLP_FIXTURE_H
+#pragma once
 
 #include "otlp/otlp.h"
 #include "support/check.h"
@@ -46,5 +45,3 @@ const char *otlp_show(otlp_test *t, tide_stream_kind kind);
 
 /* The same request in both formats gives the same bytes of the same streams. */
 void otlp_assert_same(tide_otlp_signal signal, const char *notation, const char *json);
-
-#endif

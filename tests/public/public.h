@@ -1,6 +1,5 @@
 /* public.h - a program per public header: main (public.c) opens a store and a file of the system's SQLite, and calls check. */
-#ifndef TIDEMARK_TESTS_PUBLIC_H
-#define TIDEMARK_TESTS_PUBLIC_H
+#pragma once
 
 #include <sqlite3.h>
 #include <stdio.h>
@@ -22,5 +21,3 @@ tide_status check(tide_store *store, sqlite3 *db, const char *dir, tide_error *e
         if (done < TIDE_OK)                                                                        \
             return done;                                                                           \
     } while (0)
-
-#endif

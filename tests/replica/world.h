@@ -1,7 +1,6 @@
 /* world.h - several nodes in one process: real SQLite files, written by plain connections as any program would write them, and pages of events that are
  * carried between them by hand, late, twice or never. */
-#ifndef TIDEMARK_TESTS_REPLICA_WORLD_H
-#define TIDEMARK_TESTS_REPLICA_WORLD_H
+#pragma once
 
 #include <sqlite3.h>
 
@@ -67,5 +66,3 @@ void world_acknowledge(world *w, int64_t lease_us);
 
 /* All nodes show the same tables, digests and conflicts. */
 void world_assert_same(world *w, const char *const *tables, bool with_conflicts);
-
-#endif

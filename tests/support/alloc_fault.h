@@ -23,8 +23,7 @@
  * Threads: one armed fault per program; counting is atomic, so allocations of all threads are
  * numbered together and exactly one gets each number. A test that is left by a failing assertion
  * stays armed: call alloc_fault_off() in the teardown. */
-#ifndef TIDEMARK_TESTS_ALLOC_FAULT_H
-#define TIDEMARK_TESTS_ALLOC_FAULT_H
+#pragma once
 
 #include <stdint.h>
 
@@ -57,5 +56,3 @@ int64_t alloc_fault_sweep(void (*arm)(int64_t nth), alloc_fault_scenario *scenar
         assert_true(alloc_fault_sweep(alloc_fault_at, (scenario), (arg), (max)) > 0);              \
         assert_true(alloc_fault_sweep(alloc_fault_from, (scenario), (arg), (max)) > 0);            \
     } while (0)
-
-#endif

@@ -6,8 +6,7 @@
  *
  * Threads: cmocka can fail a case only on the thread that runs it. Other threads hand their
  * status back. */
-#ifndef TIDEMARK_TESTS_CHECK_H
-#define TIDEMARK_TESTS_CHECK_H
+#pragma once
 
 #include <setjmp.h>
 #include <stdarg.h>
@@ -49,5 +48,3 @@ int64_t check_number(const char *text, const char *file, int line);
 
 /* Nothing may be skipped: the environment has CI=true (or any value but "", "0" and "false"). */
 bool check_is_ci(void);
-
-#endif

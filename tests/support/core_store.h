@@ -4,13 +4,10 @@
  * what the store itself does (its files, its memory, its commits) needs none of them.
  *
  * Survives: as any store; opened by tide_store_open it gets the tables that it lacks. Threads: any. */
-#ifndef TIDEMARK_TESTS_SUPPORT_CORE_STORE_H
-#define TIDEMARK_TESTS_SUPPORT_CORE_STORE_H
+#pragma once
 
 #include <tidemark/store.h>
 
 /* As tide_store_open, with the first migration only. */
 TIDE_MUST_CHECK tide_status core_store_open(tide_store **out, const char *url,
                                             const tide_store_options *options, tide_error *err);
-
-#endif

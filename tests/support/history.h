@@ -15,8 +15,7 @@
  * Threads: a line belongs to one.
  * Limits: HISTORY_LINE_MAX; a longer line, or one that cannot be written, aborts the process,
  * because a history with a missing line proves nothing. */
-#ifndef TIDEMARK_TESTS_HISTORY_H
-#define TIDEMARK_TESTS_HISTORY_H
+#pragma once
 
 #include <stddef.h>
 #include <stdint.h>
@@ -71,5 +70,3 @@ history_result history_result_of(tide_status status);
 enum { HISTORY_VERDICT_MAX = 512 };
 TIDE_MUST_CHECK tide_status history_judge(const char *checker, const char *const *paths,
                                           char verdict[HISTORY_VERDICT_MAX], tide_error *err);
-
-#endif

@@ -10,8 +10,7 @@
  *
  * Nothing sleeps: being blocked is asked of the engine (PostgreSQL: a backend that waits for a lock; SQLite: a
  * store that has been given a closure and has not begun it), being at a step is a condition variable. */
-#ifndef TIDEMARK_TESTS_INTERLEAVE_H
-#define TIDEMARK_TESTS_INTERLEAVE_H
+#pragma once
 
 #include <pthread.h>
 
@@ -57,5 +56,3 @@ void interleave_until(interleave *x, int index, int step);
 void interleave_finish(interleave *x, int index);
 /* Let the actor go on to its end and return when it waits for a lock. Fails if it finishes instead. */
 void interleave_blocked(interleave *x, int index);
-
-#endif

@@ -1,8 +1,7 @@
 /* json.h - JSON that a program printed, as trees (base/text/json_tree.h). What is not as it should be fails the test.
  *
  * Threads: one. */
-#ifndef TIDE_TESTS_SUPPORT_JSON_H
-#define TIDE_TESTS_SUPPORT_JSON_H
+#pragma once
 
 #include "base/text/json_tree.h"
 
@@ -54,5 +53,3 @@ static inline bool json_is_number(const tide_json_node *node)
     return tide_json_node_is(node, TIDE_JSON_TYPE_INTEGER) ||
            tide_json_node_is(node, TIDE_JSON_TYPE_REAL);
 }
-
-#endif

@@ -8,8 +8,7 @@
  * TIDEMARK_SEED repeats one seed. A test prints the seed it uses and the line that repeats it.
  *
  * Threads: a prng belongs to one thread at a time. Not for secrets. */
-#ifndef TIDEMARK_TESTS_PRNG_H
-#define TIDEMARK_TESTS_PRNG_H
+#pragma once
 
 #include <stdbool.h>
 #include <stddef.h>
@@ -47,5 +46,3 @@ uint64_t prng_first_seed(void);
 uint64_t prng_first_of(uint64_t *count, uint64_t offset);
 /* "seed N; repeat: TIDEMARK_SEED=N program" on stderr. */
 void prng_print_seed(uint64_t seed);
-
-#endif

@@ -5,8 +5,7 @@
  * gets a store_test and does not know which engine it is on.
  *
  * What a case opens with store_test_open is closed at its end. */
-#ifndef TIDEMARK_TESTS_STORE_FIXTURE_H
-#define TIDEMARK_TESTS_STORE_FIXTURE_H
+#pragma once
 
 #include <tidemark/tidemark.h>
 
@@ -68,5 +67,3 @@ tide_status add_numbered(tide_tx *tx, void *numbered_row_arg, tide_error *err);
 
 /* How many rows, and the highest number. */
 void count_numbered(tide_store *store, int64_t *count, int64_t *highest);
-
-#endif

@@ -7,8 +7,7 @@
  * Survives: a killed test leaves its directory behind, except where a supervisor clears it
  * (pg_cluster.h).
  * Threads: tempdir_make may run anywhere; one tempdir belongs to one thread at a time. */
-#ifndef TIDEMARK_TESTS_TEMPDIR_H
-#define TIDEMARK_TESTS_TEMPDIR_H
+#pragma once
 
 #include <tidemark/error.h>
 #include <tidemark/export.h>
@@ -30,5 +29,3 @@ tide_status tempdir_remove(tempdir *dir, tide_error *err);
 
 /* Write "<dir>/<name>"; a path that does not fit is a bug of the test. */
 void tempdir_join(const tempdir *dir, const char *name, char out[TEMPDIR_PATH_MAX]);
-
-#endif

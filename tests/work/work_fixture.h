@@ -1,6 +1,5 @@
 /* work_fixture.h - what the tests of work share: a task, items in one line, what became of them, plain SQL. */
-#ifndef TIDEMARK_TESTS_WORK_FIXTURE_H
-#define TIDEMARK_TESTS_WORK_FIXTURE_H
+#pragma once
 
 #include <tidemark/work.h>
 
@@ -73,5 +72,3 @@ void run_sql(store_test *t, const char *text);
 
 /* The reasons that explain gives, joined by spaces; the words of the last one are in *words when not NULL. */
 const char *reasons_of(store_test *t, const char *id, char words[512]);
-
-#endif

@@ -14,8 +14,7 @@
  * The worker has a store of its own; the case looks through another one: another process, as far as the store can tell.
  *
  * Threads: the case's; the functions run on the worker's. */
-#ifndef TIDEMARK_TESTS_WORKER_WORKER_RIG_H
-#define TIDEMARK_TESTS_WORKER_WORKER_RIG_H
+#pragma once
 
 #include <pthread.h>
 
@@ -109,5 +108,3 @@ typedef struct rig_hang {
 } rig_hang;
 void rig_hang_begin(rig_hang *hang, rig *r, const char *id, int64_t token);
 void rig_hang_end(rig_hang *hang);
-
-#endif

@@ -8,8 +8,7 @@
  * state), else a table of 8 x 256 entries that is filled on first use. Both give the same numbers.
  *
  * Threads: safe. */
-#ifndef TIDE_BASE_CRC32C_H
-#define TIDE_BASE_CRC32C_H
+#pragma once
 
 #include <stdbool.h>
 #include <stdint.h>
@@ -28,5 +27,3 @@ uint32_t tide_crc32c_extend_table(uint32_t crc, tide_view bytes);
 bool tide_crc32c_has_hardware(void);
 /* Only where tide_crc32c_has_hardware() is true. */
 uint32_t tide_crc32c_extend_hardware(uint32_t crc, tide_view bytes);
-
-#endif

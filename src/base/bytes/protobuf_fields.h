@@ -9,8 +9,7 @@
  * and lengths that reach behind the end.
  *
  * Threads: pure; a reader belongs to one thread at a time. */
-#ifndef TIDE_BASE_PROTOBUF_FIELDS_H
-#define TIDE_BASE_PROTOBUF_FIELDS_H
+#pragma once
 
 #include <stdint.h>
 
@@ -69,5 +68,3 @@ TIDE_MUST_CHECK static inline tide_status tide_wire_next(tide_reader *reader,
     reader->offset += field->all.len;
     return TIDE_OK;
 }
-
-#endif

@@ -2,8 +2,7 @@
  *
  * A program in another language can pass NULL where a pointer is needed, and its functions can return any
  * number. Both are answered with TIDE_E_INVALID, and not with a crash or a guess. */
-#ifndef TIDE_BASE_CALLER_H
-#define TIDE_BASE_CALLER_H
+#pragma once
 
 #include <tidemark/error.h>
 
@@ -17,5 +16,3 @@
 /* The status that a caller's function returned, if it is one. Else TIDE_E_INVALID, with a text that names
  * the number: by its sign alone it would pass for success or for a failure. */
 TIDE_MUST_CHECK tide_status tide_callback_check(tide_status status, tide_error *err);
-
-#endif

@@ -7,8 +7,7 @@
  * and its new members would be ignored.
  *
  * Threads: no state. */
-#ifndef TIDE_BASE_SIZED_H
-#define TIDE_BASE_SIZED_H
+#pragma once
 
 #include <stddef.h>
 
@@ -47,5 +46,3 @@ void tide_sized_list_return(const tide_sized_list *list);
 
 #define TIDE_SIZED_LIST(list, given, count, type, err)                                             \
     tide_sized_list_init((list), sizeof(type), (given), (count), #type, (err))
-
-#endif

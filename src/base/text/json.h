@@ -23,8 +23,7 @@
  * assert.
  *
  * Threads: a writer belongs to one thread at a time. Limits: TIDE_JSON_DEPTH_MAX levels. */
-#ifndef TIDE_BASE_TEXT_JSON_H
-#define TIDE_BASE_TEXT_JSON_H
+#pragma once
 
 #include <stdbool.h>
 #include <stdint.h>
@@ -71,5 +70,3 @@ TIDE_MUST_CHECK tide_status tide_json_append_string(tide_buffer *out, tide_view 
 
 /* One number as described above, without a writer. */
 TIDE_MUST_CHECK tide_status tide_json_append_double(tide_buffer *out, double number);
-
-#endif

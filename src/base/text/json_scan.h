@@ -20,8 +20,7 @@
  * length. Tokens are borrowed from the text.
  *
  * Threads: a scanner belongs to one thread at a time. */
-#ifndef TIDE_BASE_TEXT_JSON_SCAN_H
-#define TIDE_BASE_TEXT_JSON_SCAN_H
+#pragma once
 
 #include <stdbool.h>
 #include <stddef.h>
@@ -74,5 +73,3 @@ TIDE_MUST_CHECK tide_status tide_json_scan_fail(tide_view text, size_t offset, c
 
 /* The double nearest to a number's text, whatever the locale. False: too large for a double. */
 TIDE_MUST_CHECK bool tide_json_scan_double(tide_view number, double *out);
-
-#endif

@@ -18,8 +18,7 @@
  * No locale and no time zone of the machine takes part.
  *
  * Threads: pure. */
-#ifndef TIDE_BASE_TEXT_TIMEFMT_H
-#define TIDE_BASE_TEXT_TIMEFMT_H
+#pragma once
 
 #include <stdint.h>
 
@@ -46,5 +45,3 @@ TIDE_MUST_CHECK tide_status tide_duration_parse(int64_t *us, const char *text);
  * knows which KB was meant. TIDE_E_INVALID: anything else, or beyond int64; *bytes is then
  * untouched. */
 TIDE_MUST_CHECK tide_status tide_size_parse(int64_t *bytes, const char *text);
-
-#endif

@@ -11,8 +11,7 @@
  * they claim.
  *
  * Threads: pure, apart from the env that is given. */
-#ifndef TIDE_BASE_TEXT_UUID_H
-#define TIDE_BASE_TEXT_UUID_H
+#pragma once
 
 #include <stdint.h>
 
@@ -39,5 +38,3 @@ void tide_uuid_format(const tide_uuid *uuid, char out[TIDE_UUID_TEXT_SIZE]);
 
 /* TIDE_E_INVALID: not exactly a UUID; *uuid is then untouched. */
 TIDE_MUST_CHECK tide_status tide_uuid_parse(tide_uuid *uuid, tide_view text);
-
-#endif

@@ -1,6 +1,5 @@
 /* cmd_colony.h - verbs of `tidemark colony` and `tidemark gaps` that stand in files of their own. */
-#ifndef TIDE_CLI_COLONY_CMD_COLONY_H
-#define TIDE_CLI_COLONY_CMD_COLONY_H
+#pragma once
 
 #include "cli/frame/cli.h"
 
@@ -14,5 +13,3 @@ tide_cli_run tide_cli_colony_checkpoint_show;
 tide_cli_run tide_cli_colony_checkpoint_reset;
 tide_cli_run tide_cli_colony_checkpoint_set;
 tide_cli_run tide_cli_colony_audit;
-
-#endif

@@ -1,6 +1,5 @@
 /* cmd_export.h - what the two ways of `tidemark export` share: into files, and from there into a lake. */
-#ifndef TIDE_CLI_COLONY_CMD_EXPORT_H
-#define TIDE_CLI_COLONY_CMD_EXPORT_H
+#pragma once
 
 #include <limits.h>
 
@@ -18,5 +17,3 @@ TIDE_MUST_CHECK tide_status tide_cli_export_files(tide_cli *cli, char *dir,
 
 /* cmd_export_lake.c: --lake */
 TIDE_MUST_CHECK tide_status tide_cli_export_lake(tide_cli *cli, tide_error *err);
-
-#endif

@@ -4,8 +4,7 @@
  * All are read and checked before the first is kept: one that is wrong, or two of one name, and nothing has been changed.
  *
  * Threads: one. */
-#ifndef TIDE_CLI_COLONY_COLONY_AGENTS_H
-#define TIDE_CLI_COLONY_COLONY_AGENTS_H
+#pragma once
 
 #include "base/arena.h"
 #include "cli/frame/cli.h"
@@ -25,5 +24,3 @@ void tide_cli_agents_done(tide_cli_agents *agents); /* fits TIDE_CLEANUP after a
 /* Into the registry, where they stay. */
 TIDE_MUST_CHECK tide_status tide_cli_agents_put(const tide_cli_agents *agents, tide_store *store,
                                                 tide_error *err);
-
-#endif

@@ -16,8 +16,7 @@
  * is reached by its name: $TIDEMARK_COLONY=https://NAME:PORT.
  *
  * Threads: one. */
-#ifndef TIDE_CLI_COLONY_COLONY_STORE_H
-#define TIDE_CLI_COLONY_COLONY_STORE_H
+#pragma once
 
 #include "cli/frame/cli.h"
 #include "services/colony/service.h"
@@ -64,5 +63,3 @@ TIDE_MUST_CHECK tide_status tide_cli_colony_call(tide_cli_colony *colony, const 
                                                  const ProtobufCMessage *request,
                                                  const ProtobufCMessageDescriptor *answers,
                                                  ProtobufCMessage **response, tide_error *err);
-
-#endif

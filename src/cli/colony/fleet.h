@@ -1,6 +1,5 @@
 /* fleet.h - the colony's fleet (tidemark.colony.v1 Fleet), asked for and added up: for status, check and top. */
-#ifndef TIDE_CLI_COLONY_FLEET_H
-#define TIDE_CLI_COLONY_FLEET_H
+#pragma once
 
 #include "cli/colony/colony_store.h"
 
@@ -24,5 +23,3 @@ tide_cli_standing tide_cli_fleet_standing(const COLONY(FleetLine) * line);
 
 /* All of it as members of the JSON object under way. */
 void tide_cli_fleet_json(tide_cli_output *out, const COLONY(FleetResponse) * fleet);
-
-#endif

@@ -1,6 +1,5 @@
 /* cmd_feed.h - the verbs of tidemark feed, and how they open a feed. */
-#ifndef TIDE_CLI_FEED_CMD_FEED_H
-#define TIDE_CLI_FEED_CMD_FEED_H
+#pragma once
 
 #include <tidemark/feed.h>
 
@@ -24,5 +23,3 @@ tide_status tide_cli_feed_tail(tide_cli *cli, tide_error *err);
 tide_status tide_cli_feed_verify(tide_cli *cli, tide_error *err);
 tide_status tide_cli_feed_dump(tide_cli *cli, tide_error *err);
 tide_status tide_cli_feed_salvage(tide_cli *cli, tide_error *err);
-
-#endif

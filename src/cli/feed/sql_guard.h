@@ -8,8 +8,7 @@
  * tables. What was refused first is kept in words.
  *
  * Threads: one. */
-#ifndef TIDE_CLI_FEED_SQL_GUARD_H
-#define TIDE_CLI_FEED_SQL_GUARD_H
+#pragma once
 
 #include <sqlite3.h>
 #include <stdbool.h>
@@ -22,5 +21,3 @@ typedef struct tide_cli_sql_guard {
 
 /* The guard must live until it is taken away (NULL). */
 void tide_cli_sql_guard_put(sqlite3 *db, tide_cli_sql_guard *guard);
-
-#endif

@@ -13,8 +13,7 @@
  *
  * Survives: a verb is one transaction, or changes nothing; Ctrl-C ends the program with 130 at any
  * point. */
-#ifndef TIDE_CLI_FRAME_CLI_H
-#define TIDE_CLI_FRAME_CLI_H
+#pragma once
 
 #include <stdbool.h>
 #include <stdint.h>
@@ -162,5 +161,3 @@ void tide_cli_store_options(const tide_cli *cli, tide_store_options *out);
 /* Open the store that --store names. */
 TIDE_MUST_CHECK tide_status tide_cli_open_store(tide_cli *cli, tide_store **out,
                                                 tide_store_mode mode, tide_error *err);
-
-#endif

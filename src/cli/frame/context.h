@@ -12,8 +12,7 @@
  *
  * Survives: a file is written beside its name, synced and renamed: the old or the new one exists.
  * Threads: one. Limits: names of 64 letters, digits and .-_ */
-#ifndef TIDE_CLI_FRAME_CONTEXT_H
-#define TIDE_CLI_FRAME_CONTEXT_H
+#pragma once
 
 #include "cli/frame/options.h"
 #include "runtime/options_file.h"
@@ -54,5 +53,3 @@ TIDE_MUST_CHECK tide_status tide_cli_context_current(char out[TIDE_CLI_CONTEXT_N
                                                      tide_error *err);
 /* name NULL: none. */
 TIDE_MUST_CHECK tide_status tide_cli_context_use(const char *name, tide_error *err);
-
-#endif

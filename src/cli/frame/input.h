@@ -16,8 +16,7 @@
  * white space around it.
  *
  * Threads: one. */
-#ifndef TIDE_CLI_FRAME_INPUT_H
-#define TIDE_CLI_FRAME_INPUT_H
+#pragma once
 
 #include <stdbool.h>
 #include <stdint.h>
@@ -87,5 +86,3 @@ tide_status tide_cli_lines_context(const tide_cli_lines *lines, tide_status stat
  * %s", type). */
 #define tide_cli_lines_fail(lines, err, status, ...)                                               \
     tide_cli_lines_context((lines), tide_fail((err), (status), __VA_ARGS__), (err))
-
-#endif

@@ -8,13 +8,10 @@
  *
  * Threads: verbs that write a file do so on the main thread, so that no other thread writes it
  * again after the handler. */
-#ifndef TIDE_CLI_FRAME_INTERRUPT_H
-#define TIDE_CLI_FRAME_INTERRUPT_H
+#pragma once
 
 void tide_cli_interrupt_install(void);
 
 /* The file to remove when interrupted; NULL: none (any more). A name too long to keep is not
  * kept. */
 void tide_cli_interrupt_partial(const char *path);
-
-#endif

@@ -1,7 +1,6 @@
 /* listener_options.h - the options that every program that serves has in common, as
  * runtime/listener.h needs them. */
-#ifndef TIDE_CLI_FRAME_LISTENER_OPTIONS_H
-#define TIDE_CLI_FRAME_LISTENER_OPTIONS_H
+#pragma once
 
 #include "cli/frame/cli.h"
 #include "runtime/listener.h"
@@ -29,5 +28,3 @@ void tide_cli_keep_signals_back(void);
 
 /* After serving. TIDE_E_INTERRUPTED ends the process as it is. Returns other statuses. */
 tide_status tide_cli_after_serving(tide_status status);
-
-#endif

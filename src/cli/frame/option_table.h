@@ -7,8 +7,7 @@
  * how often a TEXTS may be given; other types have none (0, 0). The value name of a CHOICE lists
  * what there is to choose from. A verb can narrow a row or give it another default
  * (tide_cli_override). */
-#ifndef TIDE_CLI_FRAME_OPTION_TABLE_H
-#define TIDE_CLI_FRAME_OPTION_TABLE_H
+#pragma once
 
 #include <stdint.h>
 
@@ -353,5 +352,3 @@ enum {
     TIDE_CLI_OPTIONS_LAKE(X)                                                                       \
     TIDE_CLI_OPTIONS_REACH(X)                                                                      \
     TIDE_CLI_OPTIONS_SQL(X)
-
-#endif

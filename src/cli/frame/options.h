@@ -30,8 +30,7 @@
  *
  * Threads: one. The texts are borrowed from argv and the environment.
  * Limits: as many arguments as the system passes. */
-#ifndef TIDE_CLI_FRAME_OPTIONS_H
-#define TIDE_CLI_FRAME_OPTIONS_H
+#pragma once
 
 #include <stdbool.h>
 #include <stddef.h>
@@ -238,5 +237,3 @@ TIDE_MUST_CHECK tide_status tide_cli_parse_time(int64_t *us, const char *text, c
 #define TIDE_CLI_LIST_30(a, ...) TIDE_CLI_##a, TIDE_CLI_LIST_29(__VA_ARGS__)
 #define TIDE_CLI_LIST_31(a, ...) TIDE_CLI_##a, TIDE_CLI_LIST_30(__VA_ARGS__)
 #define TIDE_CLI_LIST_32(a, ...) TIDE_CLI_##a, TIDE_CLI_LIST_31(__VA_ARGS__)
-
-#endif

@@ -7,8 +7,7 @@
  * A failure stores in cli->hint what to do next.
  *
  * Threads: one. */
-#ifndef TIDE_CLI_FRAME_REQUEST_H
-#define TIDE_CLI_FRAME_REQUEST_H
+#pragma once
 
 #include "cli/frame/cli.h"
 
@@ -27,5 +26,3 @@ TIDE_MUST_CHECK tide_status tide_cli_request_check(tide_cli *cli, const tide_cli
                                                    tide_error *err);
 
 void tide_cli_request_suggest(tide_cli *cli, tide_cli_request *asked);
-
-#endif

@@ -1,8 +1,7 @@
 /* value.h - one value of an option or argument: what its text may be, and what it means.
  *
  * Threads: pure. */
-#ifndef TIDE_CLI_FRAME_VALUE_H
-#define TIDE_CLI_FRAME_VALUE_H
+#pragma once
 
 #include "cli/frame/options.h"
 
@@ -15,5 +14,3 @@ TIDE_MUST_CHECK tide_status tide_cli_value_check(int64_t *number, const tide_cli
 
 /* ", 1 to 100" or "" for help: what the option's range is. */
 void tide_cli_value_range(char *out, size_t size, const tide_cli_option *option);
-
-#endif

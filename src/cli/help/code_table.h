@@ -4,8 +4,7 @@
  *
  * Statuses are not here: they have their own table (tidemark/status.h). `tidemark explain` and docs/reference/errors.md read both.
  * tests/cli/help/explain_test.c holds the table against the sources: a reason that is not explained fails there. */
-#ifndef TIDE_CLI_HELP_CODE_TABLE_H
-#define TIDE_CLI_HELP_CODE_TABLE_H
+#pragma once
 
 /* K(kind, name, where it is met) */
 #define TIDE_CLI_CODE_KINDS(K)                                                                     \
@@ -269,5 +268,3 @@
     TIDE_CLI_CODES_QUARANTINES(X)                                                                  \
     TIDE_CLI_CODES_CHECKS(X)                                                                       \
     TIDE_CLI_CODES_LETTERS(X)
-
-#endif

@@ -3,8 +3,7 @@
  * A code may be there several times, for several kinds of things (`expired` is a hole, an item's status, an attempt's outcome).
  *
  * Threads: constant data. */
-#ifndef TIDE_CLI_HELP_CODES_H
-#define TIDE_CLI_HELP_CODES_H
+#pragma once
 
 #include <stdbool.h>
 #include <stddef.h>
@@ -39,5 +38,3 @@ const tide_cli_code *tide_cli_codes(size_t *count);
 
 /* Is it meant by these words? "E_LIMIT", "TIDE_E_LIMIT", "limit exceeded"; "7", "exit 7"; small and capital letters are the same. */
 bool tide_cli_code_is(const tide_cli_code *code, const char *words);
-
-#endif

@@ -13,8 +13,7 @@
  * @context (names of contexts), @command (as next), @none (a value that nobody can guess).
  *
  * Threads: one. */
-#ifndef TIDE_CLI_HELP_COMPLETION_H
-#define TIDE_CLI_HELP_COMPLETION_H
+#pragma once
 
 #include <stdio.h>
 
@@ -40,5 +39,3 @@ typedef struct tide_cli_shell {
 extern const tide_cli_shell tide_cli_shells[]; /* ends with a NULL name */
 
 void tide_cli_completion_print(FILE *file, const tide_cli_shell *shell);
-
-#endif

@@ -5,8 +5,7 @@
  *     tidemark help sequence next       one verb: usage, details, options
  *
  * Threads: one. */
-#ifndef TIDE_CLI_HELP_HELP_H
-#define TIDE_CLI_HELP_HELP_H
+#pragma once
 
 #include <stdio.h>
 
@@ -19,5 +18,3 @@ void tide_cli_help_verb(FILE *file, const tide_cli_command *command, const tide_
 /* "tidemark sequence next NAME", as far as it fits. */
 void tide_cli_help_usage(char *out, size_t size, const tide_cli_command *command,
                          const tide_cli_verb *verb);
-
-#endif

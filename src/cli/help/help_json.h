@@ -3,13 +3,10 @@
  *     tidemark help --json              an object per row: verbs, limits of the network, metrics
  *
  * Each has "table" (verb, limit, metric). Threads: one. */
-#ifndef TIDE_CLI_HELP_HELP_JSON_H
-#define TIDE_CLI_HELP_HELP_JSON_H
+#pragma once
 
 #include "cli/frame/cli.h"
 
 /* command NULL: everything. */
 TIDE_MUST_CHECK tide_status tide_cli_help_json(tide_cli *cli, const tide_cli_command *command,
                                                tide_error *err);
-
-#endif

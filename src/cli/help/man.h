@@ -4,8 +4,7 @@
  *     tidemark help --man COMMAND       tidemark-COMMAND(1)
  *
  * Threads: one. */
-#ifndef TIDE_CLI_HELP_MAN_H
-#define TIDE_CLI_HELP_MAN_H
+#pragma once
 
 #include <stdio.h>
 
@@ -13,5 +12,3 @@
 
 void tide_cli_man_overview(FILE *file);
 void tide_cli_man_command(FILE *file, const tide_cli_command *command);
-
-#endif

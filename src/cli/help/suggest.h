@@ -8,8 +8,7 @@
  * a word that is the beginning of a name counts as one mistake; farther names are not offered.
  *
  * Threads: pure. */
-#ifndef TIDE_CLI_HELP_SUGGEST_H
-#define TIDE_CLI_HELP_SUGGEST_H
+#pragma once
 
 #include <stddef.h>
 
@@ -24,5 +23,3 @@ typedef struct tide_cli_suggestion {
 
 tide_cli_suggestion tide_cli_suggest_begin(const char *word, size_t len);
 void tide_cli_suggest_offer(tide_cli_suggestion *suggestion, const char *name);
-
-#endif

@@ -1,6 +1,5 @@
 /* cmd_idempotency.h - the verb of `tidemark idempotency` that runs a command. */
-#ifndef TIDE_CLI_IDEMPOTENCY_CMD_IDEMPOTENCY_H
-#define TIDE_CLI_IDEMPOTENCY_CMD_IDEMPOTENCY_H
+#pragma once
 
 #include "cli/frame/cli.h"
 
@@ -22,5 +21,3 @@
  * Ctrl-C and SIGTERM before the command starts end us as always. While it runs they are passed on, and what counts is
  * how the command takes them. */
 TIDE_MUST_CHECK tide_status tide_cli_idempotency_run(tide_cli *cli, tide_error *err);
-
-#endif

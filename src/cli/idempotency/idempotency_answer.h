@@ -7,8 +7,7 @@
  * What is decoded is byte for byte what was encoded.
  *
  * Threads: pure. Limits: TIDE_IDEMPOTENCY_RESPONSE_MAX bytes of the JSON. */
-#ifndef TIDE_CLI_IDEMPOTENCY_IDEMPOTENCY_ANSWER_H
-#define TIDE_CLI_IDEMPOTENCY_IDEMPOTENCY_ANSWER_H
+#pragma once
 
 #include <stdbool.h>
 #include <stdint.h>
@@ -36,5 +35,3 @@ TIDE_MUST_CHECK tide_status tide_cli_answer_encode(tide_buffer *json, int exit_c
 TIDE_MUST_CHECK tide_status tide_cli_answer_decode(tide_cli_answer *answer, tide_view json,
                                                    tide_error *err);
 void tide_cli_answer_done(tide_cli_answer *answer);
-
-#endif

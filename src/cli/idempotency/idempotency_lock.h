@@ -12,8 +12,7 @@
  * A lock that is gone (deleted by force, taken over after a long sleep of the machine) kills the command at once.
  *
  * Threads: as said above. */
-#ifndef TIDE_CLI_IDEMPOTENCY_IDEMPOTENCY_LOCK_H
-#define TIDE_CLI_IDEMPOTENCY_IDEMPOTENCY_LOCK_H
+#pragma once
 
 #include <pthread.h>
 #include <stdbool.h>
@@ -60,5 +59,3 @@ bool tide_cli_lock_lasts(tide_cli_lock *lock);
 
 /* Stop renewing. */
 void tide_cli_lock_end(tide_cli_lock *lock);
-
-#endif

@@ -9,8 +9,7 @@
  * What was ignored when we were started stays ignored, by the command too.
  *
  * Threads: the thread that runs the command; handlers write into a pipe and do nothing else. */
-#ifndef TIDE_CLI_IDEMPOTENCY_IDEMPOTENCY_SIGNALS_H
-#define TIDE_CLI_IDEMPOTENCY_IDEMPOTENCY_SIGNALS_H
+#pragma once
 
 #include <tidemark/error.h>
 #include <tidemark/export.h>
@@ -23,5 +22,3 @@ void tide_cli_signals_release(void);
 
 /* A watch of child.h; arg is the tide_cli_lock under which the command runs. */
 void tide_cli_signals_pass(void *arg, tide_child *child, tide_child_watch *watch);
-
-#endif

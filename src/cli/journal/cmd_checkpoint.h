@@ -1,6 +1,5 @@
 /* cmd_checkpoint.h - the verbs of `tidemark checkpoint`, one file per group; the table is in cmd_checkpoint.c. */
-#ifndef TIDE_CLI_JOURNAL_CMD_CHECKPOINT_H
-#define TIDE_CLI_JOURNAL_CMD_CHECKPOINT_H
+#pragma once
 
 #include "cli/frame/cli.h"
 
@@ -21,5 +20,3 @@ tide_status tide_cli_checkpoint_export(tide_cli *cli, tide_error *err);
 tide_status tide_cli_checkpoint_import(tide_cli *cli, tide_error *err);
 tide_status tide_cli_checkpoint_archive(tide_cli *cli, tide_error *err);
 tide_status tide_cli_checkpoint_restore(tide_cli *cli, tide_error *err);
-
-#endif

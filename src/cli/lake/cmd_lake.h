@@ -4,8 +4,7 @@
  *
  * A pin of the base is taken before the first file is written and kept until the commit; files of a change that is refused are removed. Ctrl-C before the commit leaves at most
  * files that nobody names (`lake cleanup --orphans`) and a pin that runs out; nothing that was acknowledged. */
-#ifndef TIDE_CLI_LAKE_CMD_LAKE_H
-#define TIDE_CLI_LAKE_CMD_LAKE_H
+#pragma once
 
 #include "base/digest.h"
 #include "base/text/json_tree.h"
@@ -116,5 +115,3 @@ tide_status tide_cli_lake_export(tide_cli *cli, tide_error *err);
 /* cmd_lake_stress.c */
 tide_status tide_cli_lake_stress(tide_cli *cli, tide_error *err);
 tide_status tide_cli_lake_stress_writer(tide_cli *cli, tide_error *err);
-
-#endif

@@ -7,8 +7,7 @@
  * A check finds out and calls tide_check_raise and tide_check_figure; whatever it fails with becomes UNKNOWN.
  *
  * Threads: one. */
-#ifndef TIDE_CLI_MACHINE_CHECK_H
-#define TIDE_CLI_MACHINE_CHECK_H
+#pragma once
 
 #include "cli/frame/cli.h"
 
@@ -69,5 +68,3 @@ tide_check_fn tide_check_books; /* check_fleet.c */
 tide_check_fn tide_check_disk;  /* check_disk.c */
 tide_check_fn tide_check_cert;  /* check_cert.c */
 tide_check_fn tide_check_ready; /* check_ready.c */
-
-#endif

@@ -13,10 +13,7 @@
 #include "base/cleanup.h"
 #include "base/program_path.h"
 
-static void close_demo(tide_demo **demo)
-{
-    tide_demo_close(*demo);
-}
+TIDE_CLEANUP_FN(close_demo, tide_demo, tide_demo_close)
 
 static void close_claim(int *claim)
 {

@@ -10,8 +10,7 @@
  * check that cannot look says so as a warning; it never fails the program.
  *
  * Threads: one. */
-#ifndef TIDE_CLI_MACHINE_DOCTOR_H
-#define TIDE_CLI_MACHINE_DOCTOR_H
+#pragma once
 
 #include "cli/frame/cli.h"
 
@@ -44,5 +43,3 @@ void tide_doctor_check_directory(tide_doctor *doctor, const char *path);
 
 /* doctor_postgres.c: the server, as far as it lets us look. */
 void tide_doctor_check_server(tide_doctor *doctor, const char *url);
-
-#endif

@@ -5,8 +5,7 @@
  *     frame       a snapshot as lines of text, as many as there is room for
  *
  * Threads: a source belongs to one thread; a snapshot may be handed over. */
-#ifndef TIDE_CLI_MACHINE_TOP_H
-#define TIDE_CLI_MACHINE_TOP_H
+#pragma once
 
 #include <limits.h>
 
@@ -105,5 +104,3 @@ typedef struct tide_top_frame {
 TIDE_MUST_CHECK tide_status tide_top_draw(tide_top_frame *out, const tide_top_snapshot *snapshot,
                                           const tide_top_view *view, tide_error *err);
 void tide_top_frame_done(tide_top_frame *frame);
-
-#endif

@@ -6,8 +6,7 @@
  * still. Only kill -9 cannot be helped: `reset` does.
  *
  * Threads: the main one. One screen at a time. */
-#ifndef TIDE_CLI_MACHINE_TOP_SCREEN_H
-#define TIDE_CLI_MACHINE_TOP_SCREEN_H
+#pragma once
 
 #include "cli/machine/top.h"
 
@@ -39,5 +38,3 @@ void tide_top_screen_show(const tide_top_frame *frame, const char *foot, bool is
 
 /* Wait for a key, for ready_fd, or so long; a signal (another size) ends it, too. */
 int tide_top_screen_wait(int ready_fd, int timeout_ms);
-
-#endif

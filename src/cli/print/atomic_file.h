@@ -9,8 +9,7 @@
  *     return tide_cli_whole_file_publish(&file, err);
  *
  * Threads: the main one (interrupt.h); one file at a time. */
-#ifndef TIDE_CLI_PRINT_ATOMIC_FILE_H
-#define TIDE_CLI_PRINT_ATOMIC_FILE_H
+#pragma once
 
 #include <tidemark/error.h>
 #include <tidemark/view.h>
@@ -31,5 +30,3 @@ TIDE_MUST_CHECK tide_status tide_cli_whole_file_write(const tide_cli_whole_file 
 TIDE_MUST_CHECK tide_status tide_cli_whole_file_publish(tide_cli_whole_file *file, tide_error *err);
 /* Close it; what was not published is gone. */
 void tide_cli_whole_file_drop(tide_cli_whole_file *file);
-
-#endif

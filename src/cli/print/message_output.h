@@ -5,8 +5,7 @@
  * names that message in its table (tide_cli_verb.prints).
  *
  * Threads: one. */
-#ifndef TIDE_CLI_PRINT_MESSAGE_OUTPUT_H
-#define TIDE_CLI_PRINT_MESSAGE_OUTPUT_H
+#pragma once
 
 #include "cli/print/output.h"
 #include "services/api/rpc.h"
@@ -25,5 +24,3 @@ TIDE_MUST_CHECK tide_status tide_cli_print_method(tide_cli_output *out, tide_sto
                                                   const ProtobufCMessage *request,
                                                   const ProtobufCMessageDescriptor *response,
                                                   tide_error *err);
-
-#endif

@@ -13,8 +13,7 @@
  * memory stays bounded however long the list is. Cells longer than TIDE_CLI_CELL_MAX are cut.
  *
  * Threads: one. */
-#ifndef TIDE_CLI_PRINT_OUTPUT_H
-#define TIDE_CLI_PRINT_OUTPUT_H
+#pragma once
 
 #include <stdbool.h>
 #include <stdint.h>
@@ -122,5 +121,3 @@ void tide_cli_table_time(tide_cli_table *table, int64_t us); /* "-": no time */
 
 /* Print what is left and free everything. Always to be called. */
 TIDE_MUST_CHECK tide_status tide_cli_table_done(tide_cli_table *table, tide_error *err);
-
-#endif

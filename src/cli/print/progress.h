@@ -10,8 +10,7 @@
  * is written over ten times a second at most, so update may be called for every row.
  *
  * Threads: one. */
-#ifndef TIDE_CLI_PRINT_PROGRESS_H
-#define TIDE_CLI_PRINT_PROGRESS_H
+#pragma once
 
 #include <stdbool.h>
 #include <stdint.h>
@@ -37,5 +36,3 @@ void tide_cli_progress_update(tide_cli_progress *progress, int64_t done, int64_t
 
 /* Fits TIDE_CLEANUP. */
 void tide_cli_progress_end(tide_cli_progress *progress);
-
-#endif

@@ -1,8 +1,7 @@
 /* sql_cells.h - the columns of a SQLite statement as names and cells (base/sql_value.h).
  *
  * Threads: one. */
-#ifndef TIDE_CLI_PRINT_SQL_CELLS_H
-#define TIDE_CLI_PRINT_SQL_CELLS_H
+#pragma once
 
 #include <sqlite3.h>
 
@@ -25,5 +24,3 @@ void tide_cli_sql_cells_done(tide_cli_sql_cells *row); /* fits TIDE_CLEANUP on {
 
 /* Behind a step: the row; texts and bytes live until the next one. */
 const tide_sql_value *tide_cli_sql_cells_read(tide_cli_sql_cells *row);
-
-#endif

@@ -10,8 +10,7 @@
  * A statement that returns no columns has changed rows: their number is told ("3 rows changed", {"changed":3}; nothing in CSV).
  *
  * Memory: what a table's block needs (output.h) and one row. Threads: one. */
-#ifndef TIDE_CLI_PRINT_SQL_OUTPUT_H
-#define TIDE_CLI_PRINT_SQL_OUTPUT_H
+#pragma once
 
 #include "base/sql_value.h"
 #include "cli/print/output.h"
@@ -51,5 +50,3 @@ TIDE_MUST_CHECK tide_status tide_cli_sql_output_row(tide_cli_sql_output *sql,
                                                     const tide_sql_value *cells, tide_error *err);
 TIDE_MUST_CHECK tide_status tide_cli_sql_output_end(tide_cli_sql_output *sql, int64_t changed,
                                                     tide_error *err);
-
-#endif

@@ -1,6 +1,5 @@
 /* cmd_replica.h - verbs of `tidemark replica` that stand in files of their own, and what they share. */
-#ifndef TIDE_CLI_REPLICA_CMD_REPLICA_H
-#define TIDE_CLI_REPLICA_CMD_REPLICA_H
+#pragma once
 
 #include "cli/frame/cli.h"
 #include "remote/replica_peer.h"
@@ -40,5 +39,3 @@ TIDE_MUST_CHECK tide_status tide_cli_replica_open(const tide_cli *cli, bool is_n
 /* A node's id as text. */
 enum { TIDE_CLI_NODE_SIZE = 37 };
 void tide_cli_replica_node(char out[TIDE_CLI_NODE_SIZE], const tide_node_id *id);
-
-#endif

@@ -1,6 +1,5 @@
 /* cmd_work.h - the verbs of `tidemark work`, one file per group; the table is in cmd_work.c. */
-#ifndef TIDE_CLI_WORK_CMD_WORK_H
-#define TIDE_CLI_WORK_CMD_WORK_H
+#pragma once
 
 #include <tidemark/work.h>
 
@@ -44,5 +43,3 @@ tide_status tide_cli_work_types(tide_cli *cli, tide_error *err);
 
 /* cmd_work_run.c */
 tide_status tide_cli_work_run(tide_cli *cli, tide_error *err);
-
-#endif

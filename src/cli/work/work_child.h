@@ -11,8 +11,7 @@
  * us, and lease and lock run out; after it ended and before the finish committed it runs again, from its last checkpoint.
  *
  * Threads: tide_work_child_run on a runner's thread, tide_work_child_stop on any. */
-#ifndef TIDE_CLI_WORK_WORK_CHILD_H
-#define TIDE_CLI_WORK_WORK_CHILD_H
+#pragma once
 
 #include <pthread.h>
 
@@ -46,5 +45,3 @@ void tide_work_children_done(tide_work_children *children);
 /* tide_job_fn and the stop callback of worker.h; arg is the tide_work_children. */
 tide_status tide_work_child_run(void *arg, tide_job *job, tide_error *err);
 void tide_work_child_stop(void *arg, tide_job *job);
-
-#endif

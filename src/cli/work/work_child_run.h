@@ -1,8 +1,7 @@
 /* work_child_run.h - one item being done by a command: what the parts of work_child share.
  *
  * Threads: one runner's, but for what work_messages.h says. */
-#ifndef TIDE_CLI_WORK_WORK_CHILD_RUN_H
-#define TIDE_CLI_WORK_WORK_CHILD_RUN_H
+#pragma once
 
 #include "base/text/json.h"
 #include "cli/work/work_child.h"
@@ -42,5 +41,3 @@ void tide_work_give_key_back(tide_work_run *run);
 
 /* The command has ended: finish, fail or release its item as its exit status says. */
 TIDE_MUST_CHECK tide_status tide_work_conclude(tide_work_run *run, tide_error *err);
-
-#endif

@@ -13,8 +13,7 @@
  *
  * Threads: one thread serves (tide_work_messages_serve); the fields are the caller's again when it has ended.
  * Limits: TIDE_WORK_LINE_MAX per line. */
-#ifndef TIDE_CLI_WORK_WORK_MESSAGES_H
-#define TIDE_CLI_WORK_WORK_MESSAGES_H
+#pragma once
 
 #include <tidemark/worker.h>
 
@@ -52,5 +51,3 @@ void tide_work_messages_take(tide_work_messages *messages, tide_view line, tide_
 
 /* How long the lock on the key may last: as long as the lease, so that who claims the item next finds it free. */
 int64_t tide_work_messages_lock_us(const tide_job *job);
-
-#endif

@@ -1,8 +1,7 @@
 /* work_output.h - how tasks, items and checkpoints are printed: one shape for every verb.
  *
  * Threads: one. */
-#ifndef TIDE_CLI_WORK_WORK_OUTPUT_H
-#define TIDE_CLI_WORK_WORK_OUTPUT_H
+#pragma once
 
 #include <tidemark/identity.h>
 #include <tidemark/work.h>
@@ -46,5 +45,3 @@ TIDE_MUST_CHECK tide_status tide_cli_found(tide_status status, const char *what,
 /* The option's value, or HOST-PID. */
 void tide_cli_worker_name(const tide_cli *cli, tide_cli_option_id id,
                           char out[TIDE_CLI_WORKER_SIZE]);
-
-#endif

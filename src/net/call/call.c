@@ -80,6 +80,11 @@ tide_view tide_call_metadata_view(const tide_call *call, const char *name)
     return field ? tide_view_bytes(field->value, field->value_len) : tide_view_bytes(NULL, 0);
 }
 
+const char *tide_call_peer(const tide_call *call)
+{
+    return call->peer;
+}
+
 const char *tide_call_identity(const tide_call *call)
 {
     return call->has_identity ? call->identity.name : NULL;

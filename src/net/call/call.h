@@ -28,8 +28,7 @@
  * Limits: tide_net_limits (limits.h): bytes per message after decompression, bytes queued for a slow reader, for all
  * readers of an address and for all together, time. Above answer_len an answer ends with RESOURCE_EXHAUSTED (HTTP 503)
  * and advice when to try again; methods with long answers ask for room first (tide_call_reserve). */
-#ifndef TIDE_NET_CALL_CALL_H
-#define TIDE_NET_CALL_CALL_H
+#pragma once
 
 #include <protobuf-c/protobuf-c.h>
 #include <stdbool.h>
@@ -107,7 +106,6 @@ void tide_call_release(tide_call *call);
 TIDE_MUST_CHECK void *tide_call_memory(tide_call *call, size_t len);
 
 /* Plain HTTP: what was asked for. The path has no query; the query is "" where there is none. */
-const char *tide_call_http_method(const tide_call *call);
 const char *tide_call_path(const tide_call *call);
 const char *tide_call_query(const tide_call *call);
 const char *tide_call_content_type(const tide_call *call); /* without parameters; "": none */
@@ -115,8 +113,6 @@ const char *tide_call_content_type(const tide_call *call); /* without parameters
 /* Metadata of the answer, before the first message (headers) or with the end (trailers; as gRPC only). The name is lower
  * case. Values of names that end in -bin are bytes; others are visible ASCII and spaces: what is not is left out. */
 void tide_call_add_header(tide_call *call, const char *name, const char *value);
-void tide_call_add_trailer(tide_call *call, const char *name, const char *value);
-void tide_call_add_header_view(tide_call *call, const char *name, tide_view value);
 void tide_call_add_trailer_view(tide_call *call, const char *name, tide_view value);
 
 /* Compress the messages that follow, or not, whatever the request was (if the client accepts it). */
@@ -173,5 +169,3 @@ typedef struct tide_call_status {
     size_t metadata_count;
 } tide_call_status;
 void tide_call_end_with(tide_call *call, const tide_call_status *status);
-
-#endif

@@ -13,8 +13,7 @@
  * that the connection wants a step. After tide_call_leave it is never called again.
  *
  * Threads: the functions here belong to the loop, except for tide_call_run. */
-#ifndef TIDE_NET_CALL_CALL_CORE_H
-#define TIDE_NET_CALL_CALL_CORE_H
+#pragma once
 
 #include <assert.h>
 #include <pthread.h>
@@ -238,5 +237,3 @@ void tide_call_refuse(tide_call *call, int grpc_code, int http_code, double retr
                       const char *format, ...) TIDE_PRINTF(5, 6);
 /* ... and as a status of the tables wants it. */
 void tide_call_refuse_status(tide_call *call, tide_status status, const tide_error *err);
-
-#endif

@@ -64,11 +64,6 @@ void tide_health_free(tide_health *health)
     free(health);
 }
 
-void tide_health_freep(tide_health **health)
-{
-    tide_health_free(*health);
-}
-
 /* --- under the state lock --- */
 
 static service *find_service(tide_health *health, tide_view name)

@@ -12,13 +12,13 @@
  * runs the methods has stopped.
  * Limits: TIDE_HEALTH_SERVICES_MAX names, TIDE_HEALTH_WATCHERS_MAX watchers; more are refused as
  * RESOURCE_EXHAUSTED. */
-#ifndef TIDE_NET_CALL_HEALTH_H
-#define TIDE_NET_CALL_HEALTH_H
+#pragma once
 
 #include <tidemark/error.h>
 #include <tidemark/export.h>
 #include <tidemark/view.h>
 
+#include "base/cleanup.h"
 #include "net/call/call.h"
 
 enum {
@@ -43,7 +43,7 @@ extern const tide_method tide_health_methods[];
 /* TIDE_E_NOMEM. */
 TIDE_MUST_CHECK tide_status tide_health_new(tide_health **out, tide_error *err);
 void tide_health_free(tide_health *health);
-void tide_health_freep(tide_health **health);
+TIDE_CLEANUP_FN(tide_health_freep, tide_health, tide_health_free)
 
 /* TIDE_E_INVALID: a name that is too long. TIDE_E_LIMIT: too many names. After tide_health_close
  * nothing changes any more. */
@@ -58,5 +58,3 @@ tide_health_status tide_health_get(tide_health *health, tide_view name);
 
 /* The process is going: every service becomes NOT_SERVING, watchers are told and ended. */
 void tide_health_close(tide_health *health);
-
-#endif

@@ -64,11 +64,6 @@ void tide_reflection_free(tide_reflection *reflection)
     free(reflection);
 }
 
-void tide_reflection_freep(tide_reflection **reflection)
-{
-    tide_reflection_free(*reflection);
-}
-
 static int compare_views(tide_view a, tide_view b)
 {
     const int order = memcmp(a.ptr, b.ptr, a.len < b.len ? a.len : b.len);

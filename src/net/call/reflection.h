@@ -12,14 +12,14 @@
  * files are not in the set (OTLP) are served unlisted. Files are found whether they are served or not.
  *
  * Threads: add everything first; from then on immutable. */
-#ifndef TIDE_NET_CALL_REFLECTION_H
-#define TIDE_NET_CALL_REFLECTION_H
+#pragma once
 
 #include <tidemark/error.h>
 #include <tidemark/export.h>
 #include <tidemark/view.h>
 
 #include "base/buffer.h"
+#include "base/cleanup.h"
 #include "net/call/call.h"
 
 enum {
@@ -37,7 +37,7 @@ extern const tide_method tide_reflection_methods[];
 TIDE_MUST_CHECK tide_status tide_reflection_new(tide_reflection **out, tide_view set,
                                                 tide_error *err);
 void tide_reflection_free(tide_reflection *reflection);
-void tide_reflection_freep(tide_reflection **reflection);
+TIDE_CLEANUP_FN(tide_reflection_freep, tide_reflection, tide_reflection_free)
 
 /* List the services of these rows that the set describes. The table must outlive the reflection. TIDE_E_LIMIT: too many.
  * TIDE_E_INVALID: a path that is not /service/method. */
@@ -50,5 +50,3 @@ TIDE_MUST_CHECK tide_status tide_reflection_add_methods(tide_reflection *reflect
 TIDE_MUST_CHECK tide_status tide_reflection_answer(const tide_reflection *reflection,
                                                    tide_view request, tide_buffer *out,
                                                    tide_error *err);
-
-#endif

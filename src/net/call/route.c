@@ -24,11 +24,6 @@ void tide_routes_free(tide_routes *routes)
     free(routes);
 }
 
-void tide_routes_freep(tide_routes **routes)
-{
-    tide_routes_free(*routes);
-}
-
 const char *tide_route_entry_path(const tide_route_entry *entry)
 {
     return entry->method ? entry->method->path : entry->route->path;

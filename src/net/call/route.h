@@ -6,8 +6,7 @@
  *
  * Threads: filled before the server opens, then constant, except for the counts, which are atomics.
  * Limits: TIDE_ROUTES_MAX entries. */
-#ifndef TIDE_NET_CALL_ROUTE_H
-#define TIDE_NET_CALL_ROUTE_H
+#pragma once
 
 #include <stdatomic.h>
 #include <stdbool.h>
@@ -15,6 +14,7 @@
 #include <tidemark/error.h>
 #include <tidemark/export.h>
 
+#include "base/cleanup.h"
 #include "net/call/call.h"
 #include "net/http/grpc.h"
 
@@ -43,7 +43,7 @@ typedef struct tide_routes tide_routes;
 
 TIDE_MUST_CHECK tide_status tide_routes_new(tide_routes **out, tide_error *err);
 void tide_routes_free(tide_routes *routes);
-void tide_routes_freep(tide_routes **routes);
+TIDE_CLEANUP_FN(tide_routes_freep, tide_routes, tide_routes_free)
 
 /* The tables must outlive the routes; arg is handed to their functions. TIDE_E_INVALID: a path twice, or none.
  * TIDE_E_LIMIT. */
@@ -61,5 +61,3 @@ tide_route_entry *tide_routes_find(const tide_routes *routes, const char *method
 size_t tide_routes_count(const tide_routes *routes);
 const tide_route_entry *tide_routes_at(const tide_routes *routes, size_t index);
 const char *tide_route_entry_path(const tide_route_entry *entry);
-
-#endif

@@ -171,8 +171,3 @@ void tide_client_close(tide_client *client)
     (void)pthread_mutex_destroy(&client->lock);
     free(client);
 }
-
-void tide_client_closep(tide_client **client)
-{
-    tide_client_close(*client);
-}

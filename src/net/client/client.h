@@ -46,8 +46,7 @@
  * two threads, its end when both are through. tide_client_close waits for nobody: all calls must have returned, all streams
  * have been ended.
  * Limits: below, and those of the options. */
-#ifndef TIDE_NET_CLIENT_CLIENT_H
-#define TIDE_NET_CLIENT_CLIENT_H
+#pragma once
 
 #include <stdatomic.h>
 #include <stdbool.h>
@@ -59,6 +58,7 @@
 
 #include "base/backoff.h"
 #include "base/buffer.h"
+#include "base/cleanup.h"
 #include "net/client/client_hub.h"
 #include "net/http/head.h"
 
@@ -157,7 +157,7 @@ const char *tide_client_scheme(const char *address, bool is_tls);
 TIDE_MUST_CHECK tide_status tide_client_open(tide_client **out, const tide_client_options *options,
                                              tide_error *err);
 void tide_client_close(tide_client *client); /* takes NULL */
-void tide_client_closep(tide_client **client);
+TIDE_CLEANUP_FN(tide_client_closep, tide_client, tide_client_close)
 
 /* End all calls, waits and streams with TIDE_E_INTERRUPTED; further ones end likewise. */
 void tide_client_stop(tide_client *client);
@@ -205,7 +205,7 @@ void tide_client_cancel(tide_client_stream *stream);
 
 /* Give it back; cancels what is not over. Takes NULL. */
 void tide_client_end(tide_client_stream *stream);
-void tide_client_endp(tide_client_stream **stream);
+TIDE_CLEANUP_FN(tide_client_endp, tide_client_stream, tide_client_end)
 
 /* ---- calls that nobody waits for ---- */
 
@@ -223,5 +223,3 @@ TIDE_MUST_CHECK tide_status tide_client_ask(tide_client_stream **out, tide_clien
 
 /* What a gRPC code means in our statuses. */
 tide_status tide_client_status_of(int grpc_code);
-
-#endif

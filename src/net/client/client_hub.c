@@ -701,8 +701,3 @@ void tide_client_hub_close(tide_client_hub *hub)
     free(hub->sockets); /* after the last socket */
     free(hub);
 }
-
-void tide_client_hub_closep(tide_client_hub **hub)
-{
-    tide_client_hub_close(*hub);
-}

@@ -11,10 +11,11 @@
  *     tide_client_hub_close(hub)
  *
  * Threads: clients may be opened and closed while others speak, from any thread but the hub's own. */
-#ifndef TIDE_NET_CLIENT_CLIENT_HUB_H
-#define TIDE_NET_CLIENT_CLIENT_HUB_H
+#pragma once
 
 #include <tidemark/error.h>
+
+#include "base/cleanup.h"
 
 typedef struct tide_client_hub tide_client_hub;
 
@@ -28,6 +29,4 @@ TIDE_MUST_CHECK tide_status tide_client_hub_open(tide_client_hub **out,
                                                  const tide_client_hub_options *options,
                                                  tide_error *err);
 void tide_client_hub_close(tide_client_hub *hub); /* takes NULL */
-void tide_client_hub_closep(tide_client_hub **hub);
-
-#endif
+TIDE_CLEANUP_FN(tide_client_hub_closep, tide_client_hub, tide_client_hub_close)

@@ -13,8 +13,7 @@
  * A transfer is one HTTP exchange. Callers' threads and the hub's thread share it by its lock; its libcurl handle
  * is touched by the hub's thread alone, which is told by tide_client_wake to look at a transfer again. It is kept by
  * two references: the caller's and the thread's. */
-#ifndef TIDE_NET_CLIENT_CLIENT_INTERNAL_H
-#define TIDE_NET_CLIENT_CLIENT_INTERNAL_H
+#pragma once
 
 #include <pthread.h>
 #include <stdatomic.h>
@@ -213,5 +212,3 @@ TIDE_MUST_CHECK tide_status tide_client_start(tide_client_stream **out, tide_cli
 void tide_client_release(tide_client_stream *stream);
 /* Over: everybody who waits is told. Takes the stream's lock. */
 void tide_client_finish(tide_client_stream *stream, CURLcode result);
-
-#endif

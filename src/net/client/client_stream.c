@@ -279,8 +279,3 @@ void tide_client_end(tide_client_stream *stream)
         tide_client_cancel(stream);
     tide_client_release(stream);
 }
-
-void tide_client_endp(tide_client_stream **stream)
-{
-    tide_client_end(*stream);
-}

@@ -6,8 +6,7 @@
  * header: constants, layouts of structs, and types of functions.
  *
  * libcurl keeps its interface compatible since 7.16; the newest row here is of 7.85. */
-#ifndef TIDE_NET_CLIENT_CURL_API_H
-#define TIDE_NET_CLIENT_CURL_API_H
+#pragma once
 
 #include <stddef.h>
 #include <stdint.h>
@@ -206,7 +205,5 @@ TIDE_CURL_FUNCTIONS(TIDE_CURL_DECLARE)
     (TIDE_CURL_CHECK(option, value), (curl_easy_setopt)(easy, option, value))
 #define curl_multi_setopt(multi, option, value)                                                    \
     (TIDE_CURL_CHECK(option, value), (curl_multi_setopt)(multi, option, value))
-
-#endif
 
 #endif

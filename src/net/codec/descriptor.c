@@ -336,11 +336,6 @@ void tide_descriptors_free(tide_descriptors *descriptors)
     free(descriptors);
 }
 
-void tide_descriptors_freep(tide_descriptors **descriptors)
-{
-    tide_descriptors_free(*descriptors);
-}
-
 size_t tide_descriptors_file_count(const tide_descriptors *descriptors)
 {
     return count_of(&descriptors->files, sizeof(tide_descriptor_file));

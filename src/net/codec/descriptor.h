@@ -9,8 +9,7 @@
  *
  * Threads: immutable once made. Limits: TIDE_DESCRIPTOR_SET_MAX, and TIDE_DESCRIPTOR_DEPTH_MAX
  * messages inside each other. */
-#ifndef TIDE_NET_CODEC_DESCRIPTOR_H
-#define TIDE_NET_CODEC_DESCRIPTOR_H
+#pragma once
 
 #include <stdbool.h>
 #include <stddef.h>
@@ -19,6 +18,8 @@
 #include <tidemark/error.h>
 #include <tidemark/export.h>
 #include <tidemark/view.h>
+
+#include "base/cleanup.h"
 
 enum {
     TIDE_DESCRIPTOR_SET_MAX = 16 << 20, /* bytes */
@@ -43,7 +44,7 @@ typedef struct tide_descriptors tide_descriptors;
 TIDE_MUST_CHECK tide_status tide_descriptors_new(tide_descriptors **out, tide_view set,
                                                  tide_error *err);
 void tide_descriptors_free(tide_descriptors *descriptors);
-void tide_descriptors_freep(tide_descriptors **descriptors);
+TIDE_CLEANUP_FN(tide_descriptors_freep, tide_descriptors, tide_descriptors_free)
 
 /* NULL: no such file, or nothing of this (full) name. */
 const tide_descriptor_file *tide_descriptors_find_file(const tide_descriptors *descriptors,
@@ -70,5 +71,3 @@ typedef bool tide_descriptor_fn(const tide_descriptor_file *file, void *arg);
 TIDE_MUST_CHECK bool tide_descriptors_walk(const tide_descriptors *descriptors,
                                            const tide_descriptor_file *file, tide_descriptor_fn *fn,
                                            void *arg);
-
-#endif

@@ -106,11 +106,6 @@ void tide_inflater_free(tide_inflater *inflater)
     free(inflater);
 }
 
-void tide_inflater_freep(tide_inflater **inflater)
-{
-    tide_inflater_free(*inflater);
-}
-
 /* --- limits --- */
 
 /* Room for the next piece of output; *len may be 0 where no byte more is allowed. */

@@ -23,8 +23,7 @@
  * is refused above 8 MiB (RFC 8878's advice), and 300 KiB.
  *
  * Threads: an unpacker belongs to one thread at a time. */
-#ifndef TIDE_NET_CODEC_INFLATE_H
-#define TIDE_NET_CODEC_INFLATE_H
+#pragma once
 
 #include <stdbool.h>
 #include <stddef.h>
@@ -34,6 +33,7 @@
 #include <tidemark/view.h>
 
 #include "base/buffer.h"
+#include "base/cleanup.h"
 
 typedef enum tide_coding {
     TIDE_CODING_IDENTITY, /* passed through, with the limit of output_len */
@@ -70,7 +70,7 @@ const char *tide_coding_name(tide_coding coding);
 TIDE_MUST_CHECK tide_status tide_inflater_new(tide_inflater **out, tide_coding coding,
                                               const tide_inflate_limits *limits, tide_error *err);
 void tide_inflater_free(tide_inflater *inflater);
-void tide_inflater_freep(tide_inflater **inflater); /* fits TIDE_CLEANUP */
+TIDE_CLEANUP_FN(tide_inflater_freep, tide_inflater, tide_inflater_free) /* fits TIDE_CLEANUP */
 
 /* Unpack some more. TIDE_E_INVALID: not of this coding, or damaged. TIDE_E_LIMIT: a bomb, or just
  * too large. TIDE_E_NOMEM. */
@@ -90,5 +90,3 @@ TIDE_MUST_CHECK tide_status tide_inflate(tide_buffer *out, tide_view bytes, cons
  * as before: TIDE_E_LIMIT: it does not fit; TIDE_E_NOMEM. */
 TIDE_MUST_CHECK tide_status tide_gzip_append(tide_buffer *out, tide_view bytes, int level,
                                              tide_error *err);
-
-#endif

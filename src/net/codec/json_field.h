@@ -4,8 +4,7 @@
  * underscores go, and the letter behind one becomes upper case (max_records, maxRecords).
  *
  * Threads: pure. */
-#ifndef TIDE_NET_CODEC_JSON_FIELD_H
-#define TIDE_NET_CODEC_JSON_FIELD_H
+#pragma once
 
 #include <protobuf-c/protobuf-c.h>
 #include <stdbool.h>
@@ -46,5 +45,3 @@ static inline bool tide_json_field_is_rival(const ProtobufCFieldDescriptor *a,
     return a != b && (a->flags & b->flags & flag) != 0 &&
            a->quantifier_offset == b->quantifier_offset;
 }
-
-#endif

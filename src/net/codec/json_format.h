@@ -4,8 +4,7 @@
  * .proto files into a table; messages of files without plain_json are not in it.
  *
  * Threads: constant. */
-#ifndef TIDE_NET_CODEC_JSON_FORMAT_H
-#define TIDE_NET_CODEC_JSON_FORMAT_H
+#pragma once
 
 #include <stddef.h>
 
@@ -33,5 +32,3 @@ extern const tide_json_message tide_json_messages[];
 
 /* The formats of a message by its full name. NULL: it has protobuf's own JSON mapping. */
 const char *tide_json_formats_find(const char *message);
-
-#endif

@@ -48,8 +48,7 @@
  * output: 12 bytes (from JSON) or 40 (to JSON) per entry of the maps that are open, 24 bytes per
  * field of the messages that are, the longest text with escapes, and messages that come in several
  * parts. */
-#ifndef TIDE_NET_CODEC_JSON_PROTO_H
-#define TIDE_NET_CODEC_JSON_PROTO_H
+#pragma once
 
 #include <protobuf-c/protobuf-c.h>
 #include <stdbool.h>
@@ -88,5 +87,3 @@ TIDE_MUST_CHECK tide_status tide_proto_to_json_with(const ProtobufCMessageDescri
                                                     tide_view bytes,
                                                     const tide_json_proto_options *options,
                                                     tide_buffer *out, tide_error *err);
-
-#endif

@@ -1,8 +1,7 @@
 /* json_value.h - numbers of JSON as protobuf's types want them.
  *
  * Threads: pure. */
-#ifndef TIDE_NET_CODEC_JSON_VALUE_H
-#define TIDE_NET_CODEC_JSON_VALUE_H
+#pragma once
 
 #include <protobuf-c/protobuf-c.h>
 #include <stdbool.h>
@@ -29,5 +28,3 @@ const char *tide_json_read_real(ProtobufCType type, tide_view text, uint64_t *ou
  * value as a number, or null where it is none; otherwise 64 bits, NaN and the infinities as strings. */
 TIDE_MUST_CHECK tide_status tide_json_append_number(tide_buffer *out, ProtobufCType type,
                                                     uint64_t value, bool is_plain);
-
-#endif

@@ -1,6 +1,5 @@
 /* messages.h - everything about the bodies of calls: bounded decoding, JSON, compression, errors. */
-#ifndef TIDE_NET_CODEC_MESSAGES_H
-#define TIDE_NET_CODEC_MESSAGES_H
+#pragma once
 
 #include "net/codec/inflate.h"
 #include "net/codec/json_proto.h"
@@ -8,5 +7,3 @@
 #include "net/codec/protobuf_scan.h"
 #include "net/codec/protobuf_wire.h"
 #include "net/codec/status_details.h"
-
-#endif

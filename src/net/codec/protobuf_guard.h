@@ -17,8 +17,7 @@
  * 1.4 cannot do that, and the whole is refused. No encoder writes such parts.
  *
  * Threads: as safe as the arena and the buffer given. */
-#ifndef TIDE_NET_CODEC_PROTOBUF_GUARD_H
-#define TIDE_NET_CODEC_PROTOBUF_GUARD_H
+#pragma once
 
 #include <protobuf-c/protobuf-c.h>
 
@@ -47,5 +46,3 @@ TIDE_MUST_CHECK tide_status tide_protobuf_unpack_within(
  * before. */
 TIDE_MUST_CHECK tide_status tide_protobuf_pack(tide_buffer *out, const ProtobufCMessage *message,
                                                tide_error *err);
-
-#endif

@@ -21,8 +21,7 @@
  * Unknown fields are not looked into: protobuf-c keeps them as bytes.
  *
  * Threads: pure. */
-#ifndef TIDE_NET_CODEC_PROTOBUF_SCAN_H
-#define TIDE_NET_CODEC_PROTOBUF_SCAN_H
+#pragma once
 
 #include <protobuf-c/protobuf-c.h>
 
@@ -54,5 +53,3 @@ typedef struct tide_protobuf_facts {
 TIDE_MUST_CHECK tide_status tide_protobuf_scan(const ProtobufCMessageDescriptor *descriptor,
                                                tide_view bytes, const tide_protobuf_limits *limits,
                                                tide_protobuf_facts *facts, tide_error *err);
-
-#endif

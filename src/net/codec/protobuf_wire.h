@@ -3,8 +3,7 @@
  * The writers append one field each and return the buffer's status.
  *
  * Threads: pure. */
-#ifndef TIDE_NET_CODEC_PROTOBUF_WIRE_H
-#define TIDE_NET_CODEC_PROTOBUF_WIRE_H
+#pragma once
 
 #include <protobuf-c/protobuf-c.h>
 #include <stdbool.h>
@@ -48,5 +47,3 @@ TIDE_MUST_CHECK tide_status tide_wire_append_text(tide_buffer *out, uint32_t num
  * more bytes long). Brackets nest. */
 TIDE_MUST_CHECK tide_status tide_wire_begin(tide_buffer *out, uint32_t number, size_t *content_at);
 TIDE_MUST_CHECK tide_status tide_wire_end(tide_buffer *out, size_t content_at);
-
-#endif

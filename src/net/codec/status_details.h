@@ -15,8 +15,7 @@
  * out.
  *
  * Threads: pure. Limits: the buffer's. */
-#ifndef TIDE_NET_CODEC_STATUS_DETAILS_H
-#define TIDE_NET_CODEC_STATUS_DETAILS_H
+#pragma once
 
 #include <stddef.h>
 
@@ -59,5 +58,3 @@ TIDE_MUST_CHECK tide_status tide_status_details_encode(tide_buffer *out,
                                                        const tide_status_details *details);
 TIDE_MUST_CHECK tide_status tide_status_details_json(tide_buffer *out,
                                                      const tide_status_details *details);
-
-#endif

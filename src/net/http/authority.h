@@ -6,8 +6,7 @@
  * reads only the beginning would take "[::1]evil.example" and "localhost:evil" for this machine.
  *
  * Threads: pure. */
-#ifndef TIDE_NET_HTTP_AUTHORITY_H
-#define TIDE_NET_HTTP_AUTHORITY_H
+#pragma once
 
 #include <stdbool.h>
 
@@ -24,5 +23,3 @@ bool tide_authority_parse(tide_authority *out, tide_view text);
 
 /* Do both name the same host and port? Case is ignored; a port that was not given is default_port. */
 bool tide_authority_equal(const tide_authority *one, const tide_authority *other, int default_port);
-
-#endif

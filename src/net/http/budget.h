@@ -12,8 +12,7 @@
  * while nothing else is held, instead of never.
  *
  * Threads: safe. */
-#ifndef TIDE_NET_HTTP_BUDGET_H
-#define TIDE_NET_HTTP_BUDGET_H
+#pragma once
 
 #include <assert.h>
 #include <stdatomic.h>
@@ -98,5 +97,3 @@ static inline size_t tide_budget_left(const tide_budget *budget)
     }
     return left;
 }
-
-#endif

@@ -10,8 +10,7 @@
  * The wake function may be called on any thread and only notes that a step is wanted.
  *
  * Threads: a connection belongs to its loop. */
-#ifndef TIDE_NET_HTTP_CONN_H
-#define TIDE_NET_HTTP_CONN_H
+#pragma once
 
 #include <stdbool.h>
 #include <stdint.h>
@@ -58,5 +57,3 @@ typedef enum tide_preface {
     TIDE_PREFACE_UNDECIDED
 } tide_preface;
 tide_preface tide_preface_find(tide_view bytes);
-
-#endif

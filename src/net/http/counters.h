@@ -3,8 +3,7 @@
  * Requests by method and code are counted per route (route.h).
  *
  * Threads: atomics, relaxed: each number is right, two read together may be of different moments. */
-#ifndef TIDE_NET_HTTP_COUNTERS_H
-#define TIDE_NET_HTTP_COUNTERS_H
+#pragma once
 
 #include <stdatomic.h>
 #include <stdint.h>
@@ -50,5 +49,3 @@ static inline int64_t tide_counted(const atomic_int_fast64_t *counter)
 {
     return (int64_t)atomic_load_explicit((atomic_int_fast64_t *)counter, memory_order_relaxed);
 }
-
-#endif

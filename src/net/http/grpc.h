@@ -6,8 +6,7 @@
  *     details  google.rpc.Status (status_details.h) in base64
  *
  * Threads: pure. */
-#ifndef TIDE_NET_HTTP_GRPC_H
-#define TIDE_NET_HTTP_GRPC_H
+#pragma once
 
 #include <stdbool.h>
 #include <stdint.h>
@@ -50,5 +49,3 @@ void tide_grpc_prefix_decode(const uint8_t in[TIDE_GRPC_PREFIX_LEN], bool *is_co
 
 /* Percent-encode. A text that is too long for out is cut between characters. */
 void tide_grpc_message_encode(tide_buffer *out, const char *text);
-
-#endif

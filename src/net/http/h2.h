@@ -11,8 +11,7 @@
  * when the server drains, NO_ERROR, and calls that run are finished first.
  *
  * Limits: limits.h; windows below. */
-#ifndef TIDE_NET_HTTP_H2_H
-#define TIDE_NET_HTTP_H2_H
+#pragma once
 
 #include "net/http/conn.h"
 
@@ -21,5 +20,3 @@ enum {
     TIDE_H2_STREAM_WINDOW = 1 << 20,     /* bytes that a peer may be ahead on one stream */
     TIDE_H2_CONNECTION_WINDOW = 4 << 20, /* ... and on all of a connection */
 };
-
-#endif

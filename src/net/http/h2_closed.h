@@ -9,8 +9,7 @@
  *   and of each as many bytes are tolerated as the peer had window for.
  *
  * Threads: belongs to a connection. */
-#ifndef TIDE_NET_HTTP_H2_CLOSED_H
-#define TIDE_NET_HTTP_H2_CLOSED_H
+#pragma once
 
 #include <stdbool.h>
 #include <stddef.h>
@@ -53,5 +52,3 @@ void tide_h2_closed_reset(tide_h2_closed *closed, int32_t id, int32_t window);
 
 /* May a frame of this length come for a stream that is over? */
 bool tide_h2_closed_tolerates(tide_h2_closed *closed, int32_t id, size_t frame_len);
-
-#endif

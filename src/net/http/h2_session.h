@@ -1,6 +1,5 @@
 /* h2_session.h - the inside of an HTTP/2 connection, shared by h2.c (what comes in) and h2_answer.c (what goes out). */
-#ifndef TIDE_NET_HTTP_H2_SESSION_H
-#define TIDE_NET_HTTP_H2_SESSION_H
+#pragma once
 
 #include <nghttp2/nghttp2.h>
 
@@ -84,5 +83,3 @@ void tide_h2_check_frame(tide_h2 *h2, uint8_t type, int32_t stream_id, size_t le
 
 /* The stream is gone: let go of its call. */
 void tide_h2_forget(tide_h2_stream *stream);
-
-#endif

@@ -5,8 +5,7 @@
  * Values of names that end in "-bin" are bytes: decoded when they came from a peer.
  *
  * Threads: a head belongs to one thread at a time. */
-#ifndef TIDE_NET_HTTP_HEAD_H
-#define TIDE_NET_HTTP_HEAD_H
+#pragma once
 
 #include <stdbool.h>
 #include <stddef.h>
@@ -54,5 +53,3 @@ bool tide_head_is_binary(tide_view name);
 
 /* A comma-separated list of tokens, as of Accept-Encoding, names this one with a weight above 0; case is ignored. */
 bool tide_head_lists(const char *list, const char *token);
-
-#endif

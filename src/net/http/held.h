@@ -4,8 +4,7 @@
  * bound to which the bytes may grow.
  *
  * Threads: belongs to one thread at a time; the budget is shared. */
-#ifndef TIDE_NET_HTTP_HELD_H
-#define TIDE_NET_HTTP_HELD_H
+#pragma once
 
 #include <tidemark/export.h>
 #include <tidemark/status.h>
@@ -35,5 +34,3 @@ TIDE_MUST_CHECK tide_status tide_charged_buffer_adopt(tide_charged_buffer *held,
 
 /* Hand the memory over: out of the budget, the caller's (free). Never NULL, unless memory is short. */
 char *tide_charged_buffer_take(tide_charged_buffer *held, size_t *len);
-
-#endif

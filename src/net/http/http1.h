@@ -12,8 +12,7 @@
  * A connection is made by tide_http1_new (conn.h) and driven as conn.h says.
  *
  * Limits: limits.h. */
-#ifndef TIDE_NET_HTTP_HTTP1_H
-#define TIDE_NET_HTTP_HTTP1_H
+#pragma once
 
 #include "base/buffer.h"
 #include "net/call/call_core.h"
@@ -67,5 +66,3 @@ size_t tide_http1_feed(tide_conn *conn, tide_view bytes, int64_t now_us);
 
 /* Queue bytes that come before any answer. */
 void tide_http1_continue(tide_http1 *http1);
-
-#endif

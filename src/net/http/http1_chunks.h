@@ -4,8 +4,7 @@
  * trailers are bounded and ignored. Anything else is refused: a proxy might read it differently.
  *
  * Threads: a decoder belongs to one thread at a time. */
-#ifndef TIDE_NET_HTTP_HTTP1_CHUNKS_H
-#define TIDE_NET_HTTP_HTTP1_CHUNKS_H
+#pragma once
 
 #include <stdbool.h>
 #include <stdint.h>
@@ -42,5 +41,3 @@ void tide_chunk_init(tide_chunk_decoder *decoder);
 /* Take bytes from the front of *in, up to the end of the body or of a run of its content, which *data is then (borrowed
  * from in; len 0: none). To be called until in is empty or the state is DONE or BAD. */
 void tide_chunk_next(tide_chunk_decoder *decoder, tide_view *in, tide_view *data);
-
-#endif

@@ -15,8 +15,7 @@
  *   by one of them and we check the other.
  *
  * Threads: pure. Limits: TIDE_HTTP1_TARGET_MAX, and the cost of the fields (head.h). */
-#ifndef TIDE_NET_HTTP_HTTP1_HEAD_H
-#define TIDE_NET_HTTP_HTTP1_HEAD_H
+#pragma once
 
 #include <stdbool.h>
 #include <stdint.h>
@@ -54,5 +53,3 @@ void tide_http1_head_done(tide_http1_head *head);
 
 /* A byte of a token: of a method, a field name. */
 bool tide_http1_is_token(char c);
-
-#endif

@@ -4,8 +4,7 @@
  * bytes, times microseconds. What is above a limit is refused with a code that says so, and counted (counters.h).
  *
  * Threads: constant data; a tide_net_limits is copied by whoever uses it. */
-#ifndef TIDE_NET_HTTP_LIMITS_H
-#define TIDE_NET_HTTP_LIMITS_H
+#pragma once
 
 #include <stddef.h>
 #include <stdint.h>
@@ -100,5 +99,3 @@ int64_t tide_net_limits_patience_us(const tide_net_limits *limits, uint64_t move
 
 /* TIDE_E_INVALID: a value outside its row's range, which the text names. */
 TIDE_MUST_CHECK tide_status tide_net_limits_check(const tide_net_limits *limits, tide_error *err);
-
-#endif

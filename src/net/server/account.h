@@ -9,8 +9,7 @@
  * An account is kept by references, one per call, and goes with the last.
  *
  * Threads: safe. Limits: as many accounts as there are unfinished calls. */
-#ifndef TIDE_NET_SERVER_ACCOUNT_H
-#define TIDE_NET_SERVER_ACCOUNT_H
+#pragma once
 
 #include <pthread.h>
 
@@ -56,5 +55,3 @@ void tide_budget_init(tide_budget *budget, size_t max, tide_budget *whole);
 TIDE_MUST_CHECK tide_account *tide_account_get(tide_accounts *accounts, const char *peer,
                                                tide_peer_owner owner);
 void tide_account_release(tide_accounts *accounts, tide_account *account); /* takes NULL */
-
-#endif

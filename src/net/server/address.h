@@ -5,8 +5,7 @@
  * A unix socket's file that nobody listens on any more is replaced; one that somebody does is an error.
  *
  * Threads: safe. Limits: TIDE_ADDRESS_TEXT_MAX. */
-#ifndef TIDE_NET_SERVER_ADDRESS_H
-#define TIDE_NET_SERVER_ADDRESS_H
+#pragma once
 
 #include <stdbool.h>
 #include <sys/socket.h>
@@ -26,5 +25,3 @@ TIDE_MUST_CHECK tide_status tide_address_listen(int *fd, const char *text,
 
 /* "127.0.0.1:40000", "[::1]:40000", "unix:" */
 void tide_address_text(char out[TIDE_ADDRESS_TEXT_MAX], const struct sockaddr *address);
-
-#endif

@@ -51,11 +51,6 @@ void tide_auth_close(tide_auth *auth)
     free(auth);
 }
 
-void tide_auth_closep(tide_auth **auth)
-{
-    tide_auth_close(*auth);
-}
-
 void tide_auth_forget(tide_auth *auth)
 {
     pthread_mutex_lock(&auth->lock);

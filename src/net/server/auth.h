@@ -30,8 +30,7 @@
  * Threads: every function may be called from any thread. A check takes a mutex for moments, and waits for nothing but the
  * lookup, which runs without it.
  * Limits: TIDE_AUTH_CACHE tokens are remembered; TIDE_AUTH_PEERS addresses are watched (several may share a place). */
-#ifndef TIDE_NET_SERVER_AUTH_H
-#define TIDE_NET_SERVER_AUTH_H
+#pragma once
 
 #include <stdbool.h>
 #include <stdint.h>
@@ -39,6 +38,7 @@
 #include <tidemark/env.h>
 #include <tidemark/error.h>
 
+#include "base/cleanup.h"
 #include "net/server/auth_file.h"
 #include "net/server/site.h"
 
@@ -89,7 +89,7 @@ typedef struct tide_auth_options {
 TIDE_MUST_CHECK tide_status tide_auth_open(tide_auth **out, const tide_auth_options *options,
                                            tide_error *err);
 void tide_auth_close(tide_auth *auth); /* takes NULL */
-void tide_auth_closep(tide_auth **auth);
+TIDE_CLEANUP_FN(tide_auth_closep, tide_auth, tide_auth_close)
 
 /* Read the token file again and forget what was cached. A file that is bad now leaves the old rows in force. */
 TIDE_MUST_CHECK tide_status tide_auth_reload(tide_auth *auth, tide_error *err);
@@ -123,5 +123,3 @@ TIDE_MUST_CHECK tide_status tide_auth_check_host(const char *host, const char *o
 TIDE_MUST_CHECK tide_status tide_auth_check_listen(const char *address, bool has_tls,
                                                    bool has_credentials, bool is_insecure,
                                                    tide_error *err);
-
-#endif

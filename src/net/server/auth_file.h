@@ -12,8 +12,7 @@
  * repeat what stands in the third column.
  *
  * Threads: pure. Limits: below. */
-#ifndef TIDE_NET_SERVER_AUTH_FILE_H
-#define TIDE_NET_SERVER_AUTH_FILE_H
+#pragma once
 
 #include <tidemark/error.h>
 #include <tidemark/view.h>
@@ -48,5 +47,3 @@ void tide_auth_rows_done(tide_auth_rows *rows);
 
 /* "ingest", "read", "write", "admin". TIDE_NONE: something else. */
 TIDE_MUST_CHECK tide_status tide_auth_role_find(tide_call_role *out, tide_view name);
-
-#endif

@@ -4,8 +4,7 @@
  * Nothing else of a loop or a link is touched by another thread.
  *
  * Threads: tide_loop_new, _start, _hand_over, _order and tide_link_wake from any thread, the rest on the loop. */
-#ifndef TIDE_NET_SERVER_LOOP_H
-#define TIDE_NET_SERVER_LOOP_H
+#pragma once
 
 #include <event2/bufferevent.h>
 #include <event2/event.h>
@@ -120,5 +119,3 @@ void tide_link_wake(void *woken); /* a tide_link; any thread */
 
 /* The reservation that the acceptor made for a connection is given back. */
 void tide_loop_give_back(tide_loop_shared *shared, const tide_peer_key *key, bool has_key);
-
-#endif

@@ -5,8 +5,7 @@
  * has closed already, or that is still connecting, has no owner: the kernel shows the former as root's.
  *
  * Threads: safe. A lookup takes some 20 microseconds, and is made once per connection. */
-#ifndef TIDE_NET_SERVER_PEER_OWNER_H
-#define TIDE_NET_SERVER_PEER_OWNER_H
+#pragma once
 
 #include <stdbool.h>
 #include <stdint.h>
@@ -24,5 +23,3 @@ tide_peer_owner tide_peer_owner_find(int fd, const struct sockaddr *peer);
 tide_peer_owner tide_peer_owner_by_netlink(const struct sockaddr *local,
                                            const struct sockaddr *peer);
 tide_peer_owner tide_peer_owner_by_proc(const struct sockaddr *local, const struct sockaddr *peer);
-
-#endif

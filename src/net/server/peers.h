@@ -3,8 +3,7 @@
  * An IPv6 peer is its /64: one host has as many addresses in it as it likes. Local sockets are nobody's.
  *
  * Threads: safe. Limits: as many entries as there are open connections. */
-#ifndef TIDE_NET_SERVER_PEERS_H
-#define TIDE_NET_SERVER_PEERS_H
+#pragma once
 
 #include <pthread.h>
 #include <stdbool.h>
@@ -37,5 +36,3 @@ bool tide_peer_key_of(tide_peer_key *out, const struct sockaddr *address);
 /* One connection more. false: that would be more than max, or memory is short. */
 bool tide_peers_enter(tide_peers *peers, const tide_peer_key *key, int64_t max);
 void tide_peers_leave(tide_peers *peers, const tide_peer_key *key);
-
-#endif

@@ -1,8 +1,7 @@
 /* pool.h - threads for calls that may wait, and a bounded queue in front of them.
  *
  * Threads: safe. A call whose turn comes after it was cancelled is passed over. */
-#ifndef TIDE_NET_SERVER_POOL_H
-#define TIDE_NET_SERVER_POOL_H
+#pragma once
 
 #include <stdbool.h>
 #include <stddef.h>
@@ -23,5 +22,3 @@ void tide_pool_free(tide_pool *pool);
 /* Have tide_call_run called on a thread, and the caller's reference released. false: no room; it stays the caller's.
  * Fits tide_site.run_blocking. */
 bool tide_pool_run(void *pool, tide_call *call);
-
-#endif

@@ -267,11 +267,6 @@ void tide_server_close(tide_server *server)
     free_server(server);
 }
 
-void tide_server_closep(tide_server **server)
-{
-    tide_server_close(*server);
-}
-
 const char *tide_server_address(const tide_server *server, size_t index)
 {
     return index < server->listener_count ? server->addresses[index] : NULL;
@@ -280,11 +275,6 @@ const char *tide_server_address(const tide_server *server, size_t index)
 const tide_net_counters *tide_server_counters(const tide_server *server)
 {
     return &server->shared.site->counters;
-}
-
-const tide_net_limits *tide_server_limits(const tide_server *server)
-{
-    return &server->shared.site->limits;
 }
 
 size_t tide_server_held_len(const tide_server *server)

@@ -18,8 +18,7 @@
  * Threads: limits.loops for bytes, limits.workers for calls that wait; all signals are blocked in them. The functions here
  * may be called from any thread, open and close once.
  * Limits: limits.h. No more connections are taken than the process may have files, less a reserve. */
-#ifndef TIDE_NET_SERVER_SERVER_H
-#define TIDE_NET_SERVER_SERVER_H
+#pragma once
 
 #include <stdbool.h>
 #include <stddef.h>
@@ -28,6 +27,7 @@
 #include <tidemark/error.h>
 #include <tidemark/export.h>
 
+#include "base/cleanup.h"
 #include "net/call/route.h"
 #include "net/http/counters.h"
 #include "net/http/limits.h"
@@ -61,17 +61,14 @@ TIDE_MUST_CHECK tide_status tide_server_open(tide_server **out, const tide_serve
 
 void tide_server_drain(tide_server *server);
 void tide_server_close(tide_server *server); /* takes NULL */
-void tide_server_closep(tide_server **server);
+TIDE_CLEANUP_FN(tide_server_closep, tide_server, tide_server_close)
 
 /* Where it listens, in the order of the options, with the port that was picked for 0. NULL: no such index. */
 const char *tide_server_address(const tide_server *server, size_t index);
 
 const tide_net_counters *tide_server_counters(const tide_server *server);
-const tide_net_limits *tide_server_limits(const tide_server *server);
 
 /* Bytes of unfinished requests that are held now. */
 size_t tide_server_held_len(const tide_server *server);
 /* Bytes of answers that are made or wait for their readers now. */
 size_t tide_server_answers_len(const tide_server *server);
-
-#endif

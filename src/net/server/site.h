@@ -12,8 +12,7 @@
  * allocator would keep it.
  *
  * Threads: safe; the fields are constant once the site is in use, except for the atomics. */
-#ifndef TIDE_NET_SERVER_SITE_H
-#define TIDE_NET_SERVER_SITE_H
+#pragma once
 
 #include <stdatomic.h>
 #include <stdbool.h>
@@ -87,5 +86,3 @@ void tide_site_note_freed(tide_site *site, size_t len);
 
 /* Give memory back to the system, if that is worth it now. */
 void tide_site_trim(tide_site *site);
-
-#endif

@@ -133,10 +133,7 @@ static int get_verify_mode(const tide_tls *tls)
                : SSL_VERIFY_NONE;
 }
 
-static void free_context(SSL_CTX **context)
-{
-    SSL_CTX_free(*context);
-}
+TIDE_CLEANUP_FN(free_context, SSL_CTX, SSL_CTX_free)
 
 static tide_status make_context(SSL_CTX **out, const tide_tls *tls,
                                 const tide_tls_material *material, tide_error *err)
@@ -241,11 +238,6 @@ void tide_tls_close(tide_tls *tls)
     free(tls);
 }
 
-void tide_tls_closep(tide_tls **tls)
-{
-    tide_tls_close(*tls);
-}
-
 SSL_CTX *tide_tls_context(tide_tls *tls)
 {
     pthread_mutex_lock(&tls->lock);
@@ -289,10 +281,7 @@ static tide_status expect_host(SSL *ssl, const char *host, tide_error *err)
     return tide_fail(err, TIDE_E_INVALID, "'%s' is not the name of a host", host);
 }
 
-static void free_ssl(SSL **ssl)
-{
-    SSL_free(*ssl);
-}
+TIDE_CLEANUP_FN(free_ssl, SSL, SSL_free)
 
 tide_status tide_tls_connection(SSL **out, tide_tls *tls, const char *host, tide_error *err)
 {
@@ -338,15 +327,9 @@ static tide_status copy_name(char out[TIDE_TLS_NAME_MAX + 1], const ASN1_STRING 
     return TIDE_OK;
 }
 
-static void free_names(GENERAL_NAMES **names)
-{
-    GENERAL_NAMES_free(*names);
-}
+TIDE_CLEANUP_FN(free_names, GENERAL_NAMES, GENERAL_NAMES_free)
 
-static void free_cert(X509 **cert)
-{
-    X509_free(*cert);
-}
+TIDE_CLEANUP_FN(free_cert, X509, X509_free)
 
 tide_status tide_tls_peer_name(const SSL *ssl, char out[TIDE_TLS_NAME_MAX + 1], tide_error *err)
 {

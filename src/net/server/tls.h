@@ -26,8 +26,7 @@
  * Survives: nothing is kept.
  * Threads: every function may be called from any thread; reload and open may take the time of a disk read.
  * Limits: below. */
-#ifndef TIDE_NET_SERVER_TLS_H
-#define TIDE_NET_SERVER_TLS_H
+#pragma once
 
 #include <openssl/ssl.h>
 #include <stdbool.h>
@@ -35,6 +34,8 @@
 
 #include <tidemark/env.h>
 #include <tidemark/error.h>
+
+#include "base/cleanup.h"
 
 enum {
     TIDE_TLS_FILE_MAX = 1 << 20, /* bytes of one file */
@@ -69,7 +70,7 @@ TIDE_MUST_CHECK tide_status tide_tls_open_client(tide_tls **out, const tide_tls_
 
 /* Connections go on; takes NULL. */
 void tide_tls_close(tide_tls *tls);
-void tide_tls_closep(tide_tls **tls);
+TIDE_CLEANUP_FN(tide_tls_closep, tide_tls, tide_tls_close)
 
 /* Read the files again. TIDE_OK: new connections get what they hold now. TIDE_NONE: they hold what they held.
  * A failure (as of open): everything is as before. */
@@ -100,5 +101,3 @@ TIDE_MUST_CHECK tide_status tide_tls_peer_name(const SSL *ssl, char out[TIDE_TLS
 /* What went wrong on this thread's last failed OpenSSL call, in words, and empty the queue of errors. Never empty.
  * For a failed handshake: "certificate verify failed: self-signed certificate". ssl may be NULL. */
 void tide_tls_reason(char *out, size_t size, const SSL *ssl);
-
-#endif

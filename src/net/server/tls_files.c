@@ -26,10 +26,7 @@ static void wipe(file_text *text)
     tide_buffer_done(&text->bytes);
 }
 
-static void free_bio(BIO **bio)
-{
-    BIO_free(*bio);
-}
+TIDE_CLEANUP_FN(free_bio, BIO, BIO_free)
 
 static tide_status fail_openssl(tide_error *err, const char *path, const char *what)
 {

@@ -4,8 +4,7 @@
  * exchanges the files. The digest of all bytes tells whether there is something new.
  *
  * Threads: pure, apart from the files. */
-#ifndef TIDE_NET_SERVER_TLS_FILES_H
-#define TIDE_NET_SERVER_TLS_FILES_H
+#pragma once
 
 #include <openssl/evp.h>
 #include <openssl/x509.h>
@@ -38,5 +37,3 @@ TIDE_MUST_CHECK tide_status tide_tls_material_read(tide_tls_material *out,
                                                    tide_error *err);
 /* Fits TIDE_CLEANUP on a variable that began as {0}. */
 void tide_tls_material_done(tide_tls_material *material);
-
-#endif

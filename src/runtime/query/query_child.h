@@ -5,8 +5,7 @@
  *
  * Survives: nothing; it can be killed at any point.
  * Limits: those of each query, and its memory. */
-#ifndef TIDE_RUNTIME_QUERY_QUERY_CHILD_H
-#define TIDE_RUNTIME_QUERY_QUERY_CHILD_H
+#pragma once
 
 #include <tidemark/error.h>
 
@@ -17,5 +16,3 @@ enum {
 
 /* TIDE_OK: stdin has ended. Exits with TIDE_QUERY_EXIT_STALE by itself. */
 TIDE_MUST_CHECK tide_status tide_query_child_run(tide_error *err);
-
-#endif

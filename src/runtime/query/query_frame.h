@@ -14,8 +14,7 @@
  * callers and is not trusted: the daemon checks every length and every kind.
  *
  * Threads: pure. */
-#ifndef TIDE_RUNTIME_QUERY_QUERY_FRAME_H
-#define TIDE_RUNTIME_QUERY_QUERY_FRAME_H
+#pragma once
 
 #include <tidemark/error.h>
 
@@ -93,5 +92,3 @@ TIDE_MUST_CHECK tide_status tide_query_decode_query(tide_view body, struct tide_
 TIDE_MUST_CHECK tide_status tide_query_encode_end(tide_buffer *out,
                                                   const tide_query_ending *ending);
 TIDE_MUST_CHECK tide_status tide_query_decode_end(tide_view body, tide_query_ending *out);
-
-#endif

@@ -14,8 +14,7 @@
  * the process at its time.
  *
  * Threads: at the start of the process, before others run. */
-#ifndef TIDE_RUNTIME_QUERY_QUERY_LIMITS_H
-#define TIDE_RUNTIME_QUERY_QUERY_LIMITS_H
+#pragma once
 
 #include <stdint.h>
 
@@ -35,5 +34,3 @@ TIDE_MUST_CHECK tide_status tide_query_limits_set(const tide_query_limits *limit
 
 /* CPU time from now on; SIGXCPU ends the process beyond it. */
 void tide_query_limits_cpu(int64_t cpu_us);
-
-#endif

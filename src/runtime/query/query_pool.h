@@ -10,8 +10,7 @@
  *
  * Threads: any may put; open and close as the listener, which has one pool.
  * Limits: rows query_us, query_memory_len, query_processes and query_queue of net/http/limits.h. */
-#ifndef TIDE_RUNTIME_QUERY_QUERY_POOL_H
-#define TIDE_RUNTIME_QUERY_QUERY_POOL_H
+#pragma once
 
 #include "net/call/call.h"
 #include "net/http/limits.h"
@@ -59,5 +58,3 @@ int tide_query_slot_cancel_fd(const tide_query_slot *slot);
 
 /* A query that was not run in a process ended so: counted like one that was. */
 void tide_query_slot_count(const tide_query_slot *slot, tide_status status);
-
-#endif

@@ -16,8 +16,7 @@
  * Survives: nothing is changed. Threads: one at a time, and always the same one: the process dies with
  * the thread that started it.
  * Limits: options. */
-#ifndef TIDE_RUNTIME_QUERY_QUERY_PROCESS_H
-#define TIDE_RUNTIME_QUERY_QUERY_PROCESS_H
+#pragma once
 
 #include <sys/types.h>
 
@@ -66,5 +65,3 @@ bool tide_query_process_was_out_of_memory(const tide_query_process *process);
 
 /* Process id; 0: none runs. For tests. */
 pid_t tide_query_process_pid(const tide_query_process *process);
-
-#endif

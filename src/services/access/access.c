@@ -117,11 +117,6 @@ void tide_access_close(tide_access *access)
     free(access);
 }
 
-void tide_access_closep(tide_access **access)
-{
-    tide_access_close(*access);
-}
-
 tide_auth *tide_access_auth(tide_access *access)
 {
     return access->auth;

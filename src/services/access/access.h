@@ -13,13 +13,13 @@
  *
  * Survives: nothing is kept here. Uses of the last second before a crash may be forgotten.
  * Threads: safe. Limits: at most TIDE_ACCESS_USES uses wait to be written down; more are forgotten until they come again. */
-#ifndef TIDE_SERVICES_ACCESS_ACCESS_H
-#define TIDE_SERVICES_ACCESS_ACCESS_H
+#pragma once
 
 #include <stdbool.h>
 
 #include <tidemark/store.h>
 
+#include "base/cleanup.h"
 #include "net/server/auth.h"
 
 enum { TIDE_ACCESS_USES = 256 };
@@ -41,7 +41,7 @@ TIDE_MUST_CHECK tide_status tide_access_open(tide_access **out, tide_store *stor
                                              const tide_access_options *options, tide_error *err);
 /* Writes down what is left. The server must be closed already. Takes NULL. */
 void tide_access_close(tide_access *access);
-void tide_access_closep(tide_access **access);
+TIDE_CLEANUP_FN(tide_access_closep, tide_access, tide_access_close)
 
 tide_auth *tide_access_auth(tide_access *access);
 
@@ -50,5 +50,3 @@ TIDE_MUST_CHECK tide_status tide_access_write_uses(tide_access *access, tide_err
 
 /* SIGHUP: the token file is read again, the store asked again. */
 TIDE_MUST_CHECK tide_status tide_access_reload(tide_access *access, tide_error *err);
-
-#endif

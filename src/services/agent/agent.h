@@ -8,8 +8,7 @@
  * no more calls are taken, what was taken is stored and answered.
  *
  * Survives: kill -9 at any point; what was acknowledged is there. */
-#ifndef TIDE_SERVICES_AGENT_AGENT_H
-#define TIDE_SERVICES_AGENT_AGENT_H
+#pragma once
 
 #include <tidemark/feed.h>
 
@@ -43,5 +42,3 @@ void tide_agent_close(tide_agent *agent);
 
 /* A listener with an agent alone, until a signal ends it. */
 TIDE_MUST_CHECK tide_status tide_agent_run(const tide_agent_options *options, tide_error *err);
-
-#endif

@@ -35,11 +35,6 @@ void tide_collector_free(tide_collector *collector)
     free(collector);
 }
 
-void tide_collector_freep(tide_collector **collector)
-{
-    tide_collector_free(*collector);
-}
-
 int64_t tide_collector_unreadable(const tide_collector *collector)
 {
     return collector->unreadable;

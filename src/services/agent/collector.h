@@ -31,14 +31,14 @@
  *
  * Survives: nothing. Threads: a collector belongs to one thread at a time.
  * Limits: below; a step takes a few ms. When it is taken is the caller's business. */
-#ifndef TIDE_SERVICES_AGENT_COLLECTOR_H
-#define TIDE_SERVICES_AGENT_COLLECTOR_H
+#pragma once
 
 #include <stdint.h>
 
 #include <tidemark/env.h>
 #include <tidemark/error.h>
 
+#include "base/cleanup.h"
 #include "feed/record.h"
 
 enum {
@@ -55,7 +55,7 @@ typedef struct tide_collector tide_collector;
 TIDE_MUST_CHECK tide_status tide_collector_new(tide_collector **out, const char *root,
                                                tide_env *env, tide_error *err);
 void tide_collector_free(tide_collector *collector); /* takes NULL */
-void tide_collector_freep(tide_collector **collector);
+TIDE_CLEANUP_FN(tide_collector_freep, tide_collector, tide_collector_free)
 
 /* Append what is now to a batch of system_metrics. TIDE_E_LIMIT, TIDE_E_NOMEM: the batch could not
  * take it all; what it took stays. */
@@ -64,5 +64,3 @@ TIDE_MUST_CHECK tide_status tide_collector_step(tide_collector *collector, tide_
 
 /* Files and file systems that could not be read, of all steps. */
 int64_t tide_collector_unreadable(const tide_collector *collector);
-
-#endif

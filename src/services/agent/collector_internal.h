@@ -1,6 +1,5 @@
 /* collector_internal.h - what the parts of the collector share. See collector.h. */
-#ifndef TIDE_SERVICES_AGENT_COLLECTOR_INTERNAL_H
-#define TIDE_SERVICES_AGENT_COLLECTOR_INTERNAL_H
+#pragma once
 
 #include <stdbool.h>
 
@@ -51,5 +50,3 @@ void tide_collector_load(tide_collector *collector);
 void tide_collector_disks(tide_collector *collector);
 void tide_collector_networks(tide_collector *collector);
 void tide_collector_filesystems(tide_collector *collector);
-
-#endif

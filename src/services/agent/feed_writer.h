@@ -16,8 +16,7 @@
  *
  * Threads: put from any; callbacks come from the writer's thread and must not wait.
  * Limits: queue_max bytes (besides one large put) and TIDE_FEED_WRITER_PUTS_MAX puts; a group has at most what one commit takes. */
-#ifndef TIDE_SERVICES_AGENT_FEED_WRITER_H
-#define TIDE_SERVICES_AGENT_FEED_WRITER_H
+#pragma once
 
 #include <tidemark/feed.h>
 
@@ -80,5 +79,3 @@ void tide_feed_writer_unreserve(tide_feed_writer *writer, tide_feed_put *put);
 /* A put without records is done at once. TIDE_E_BUSY: no room, done is not called, and nothing is reserved. */
 TIDE_MUST_CHECK tide_status tide_feed_writer_put(tide_feed_writer *writer, tide_feed_put *put,
                                                  tide_error *err);
-
-#endif

@@ -3,8 +3,7 @@
  * The ticker of the daemon runs them (runtime/ticker.h).
  *
  * Threads: open, bind and close from the main thread; the steps run on the main lane of the ticker. */
-#ifndef TIDE_SERVICES_AGENT_MAINTENANCE_H
-#define TIDE_SERVICES_AGENT_MAINTENANCE_H
+#pragma once
 
 #include <tidemark/feed.h>
 
@@ -32,5 +31,3 @@ void tide_agent_maintenance_close(tide_agent_maintenance *maintenance);
 /* Bind the steps above. */
 TIDE_MUST_CHECK tide_status tide_agent_maintenance_bind(tide_agent_maintenance *maintenance,
                                                         tide_ticker *ticker, tide_error *err);
-
-#endif

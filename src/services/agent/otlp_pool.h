@@ -4,8 +4,7 @@
  * taken by whoever comes, and a single one for metrics: a series continues wherever its next point comes in.
  *
  * Threads: any. */
-#ifndef TIDE_SERVICES_AGENT_OTLP_POOL_H
-#define TIDE_SERVICES_AGENT_OTLP_POOL_H
+#pragma once
 
 #include <tidemark/env.h>
 #include <tidemark/feed.h>
@@ -26,5 +25,3 @@ TIDE_MUST_CHECK tide_status tide_otlp_pool_decode(tide_otlp_pool *pool, tide_otl
 
 /* The records were not stored. */
 void tide_otlp_pool_undo(tide_otlp_pool *pool, tide_otlp_signal signal, tide_otlp_output *output);
-
-#endif

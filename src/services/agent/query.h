@@ -5,8 +5,7 @@
  *
  * Sequence form: a start number above 0, or no times. Time form: otherwise; position.after_seq_id goes on with it. Times of requests are Unix
  * seconds. */
-#ifndef TIDE_SERVICES_AGENT_QUERY_H
-#define TIDE_SERVICES_AGENT_QUERY_H
+#pragma once
 
 #include "services/agent/services.h"
 #include "services/api/rpc.h"
@@ -48,5 +47,3 @@ TIDE_MUST_CHECK tide_status tide_query_put_state(const tide_agent_services *serv
 /* How long this request wants to wait for a first record; 0: not at all. TIDE_E_INVALID: too long. */
 TIDE_MUST_CHECK tide_status tide_query_wait(const tide_query_part *part, int64_t *wait_us,
                                             tide_error *err);
-
-#endif

@@ -5,8 +5,7 @@
  * its records to the writer and is answered when they are durable.
  *
  * Threads: everything here may be called from any thread. */
-#ifndef TIDE_SERVICES_AGENT_SERVICES_H
-#define TIDE_SERVICES_AGENT_SERVICES_H
+#pragma once
 
 #include <tidemark/feed.h>
 
@@ -39,5 +38,3 @@ extern const tide_method tide_agent_streams[];
 extern const tide_method tide_agent_ingest[];
 extern const tide_method tide_agent_otlp[];
 extern const tide_route tide_agent_otlp_routes[];
-
-#endif

@@ -2,8 +2,7 @@
  * text = 5, data = 6}}, as colony.v1 and lake.v1 have them.
  *
  * Threads: pure. */
-#ifndef TIDE_SERVICES_API_CELLS_H
-#define TIDE_SERVICES_API_CELLS_H
+#pragma once
 
 #include <tidemark/error.h>
 
@@ -14,5 +13,3 @@
 TIDE_MUST_CHECK tide_status tide_rpc_put_cells(tide_buffer *out, uint32_t field,
                                                const tide_sql_value *cells, int count,
                                                size_t rest_len, tide_error *err);
-
-#endif

@@ -182,11 +182,6 @@ void tide_long_poll_close(tide_long_poll *waiter)
     free(waiter);
 }
 
-tide_store *tide_long_poll_store(const tide_long_poll *waiter)
-{
-    return waiter->store;
-}
-
 uint64_t tide_long_poll_round(const tide_long_poll *waiter)
 {
     return waiter->round;

@@ -10,8 +10,7 @@
  *
  * Threads: any may park; steps run on the waiter's thread, one after the other.
  * Limits: TIDE_LONG_POLL_MAX calls; more are refused with TIDE_E_BUSY. */
-#ifndef TIDE_SERVICES_API_LONG_POLL_H
-#define TIDE_SERVICES_API_LONG_POLL_H
+#pragma once
 
 #include <tidemark/store.h>
 
@@ -35,8 +34,6 @@ void tide_long_poll_end(tide_long_poll *waiter);
 /* Ends it, if nobody has, and waits for that. Takes NULL. */
 void tide_long_poll_close(tide_long_poll *waiter);
 
-tide_store *tide_long_poll_store(const tide_long_poll *waiter);
-
 /* Inside a step: which round of looks this is. What was found out in a round counts for all its steps: what changes meanwhile begins the
  * next one. */
 uint64_t tide_long_poll_round(const tide_long_poll *waiter);
@@ -45,5 +42,3 @@ uint64_t tide_long_poll_round(const tide_long_poll *waiter);
 TIDE_MUST_CHECK tide_status tide_long_poll_park(tide_long_poll *waiter, tide_call *call,
                                                 tide_long_poll_step *step, void *arg,
                                                 int64_t wait_us, tide_error *err);
-
-#endif

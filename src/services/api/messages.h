@@ -2,8 +2,7 @@
  *
  * Texts are borrowed, not copied: a message is encoded before the row goes away. NULL stays NULL, which protobuf-c
  * leaves out. */
-#ifndef TIDE_SERVICES_API_MESSAGES_H
-#define TIDE_SERVICES_API_MESSAGES_H
+#pragma once
 
 #include <tidemark/work.h>
 
@@ -71,5 +70,3 @@ void tide_rpc_numbers(JOURNAL(Numbers) * out, const tide_checkpoint_numbers *num
 
 /* The other way: everything is borrowed from the request. */
 void tide_rpc_new_checkpoint(tide_checkpoint_new *out, const JOURNAL(NewCheckpoint) * given);
-
-#endif

@@ -11,8 +11,7 @@
  *
  * Threads: methods block (they wait for the store), so they run on the server's pool.
  * Limits: an answer has at most TIDE_RPC_ANSWER_MAX bytes; longer lists end with TIDE_E_LIMIT and say what to do. */
-#ifndef TIDE_SERVICES_API_RPC_H
-#define TIDE_SERVICES_API_RPC_H
+#pragma once
 
 #include <tidemark/store.h>
 
@@ -94,5 +93,3 @@ extern const tide_method tide_rpc_schedules[];
 extern const tide_method tide_rpc_idempotency[];
 extern const tide_method tide_rpc_journal[];
 extern const tide_method tide_rpc_journal_streams[];
-
-#endif

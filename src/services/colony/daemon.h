@@ -1,6 +1,5 @@
 /* daemon.h - `tidemark colony`: the scheduler, its services and figures as a part of a listener, alone there or beside others. */
-#ifndef TIDE_SERVICES_COLONY_DAEMON_H
-#define TIDE_SERVICES_COLONY_DAEMON_H
+#pragma once
 
 #include "runtime/listener.h"
 #include "services/colony/scheduler.h"
@@ -29,5 +28,3 @@ uint64_t tide_colonyd_version(const tide_colonyd *colonyd);
 
 /* A listener with a colony alone, until SIGTERM. */
 TIDE_MUST_CHECK tide_status tide_colony_run(const tide_colony_options *options, tide_error *err);
-
-#endif

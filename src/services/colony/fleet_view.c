@@ -143,11 +143,6 @@ void tide_fleet_view_release(tide_fleet_view *view)
     free(view);
 }
 
-void tide_fleet_view_releasep(tide_fleet_view **view)
-{
-    tide_fleet_view_release(*view);
-}
-
 const tide_fleet_stream *tide_fleet_view_streams(const tide_fleet_view *view, const char *agent_id)
 {
     size_t low = 0;

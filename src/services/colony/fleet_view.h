@@ -11,11 +11,11 @@
  * Without readers a view is collected every TIDE_COLLECTOR_US.
  *
  * Survives: nothing. Threads: any; collect on one thread. */
-#ifndef TIDE_SERVICES_COLONY_FLEET_VIEW_H
-#define TIDE_SERVICES_COLONY_FLEET_VIEW_H
+#pragma once
 
 #include <stdatomic.h>
 
+#include "base/cleanup.h"
 #include "colony/registry.h"
 #include "colony/sink.h"
 #include "runtime/store_watch.h"
@@ -59,7 +59,7 @@ typedef struct tide_fleet_view {
 TIDE_MUST_CHECK tide_status tide_fleet_view_collect(tide_fleet_view **out, tide_sink *sink,
                                                     tide_env *env, tide_error *err);
 void tide_fleet_view_release(tide_fleet_view *view); /* takes NULL */
-void tide_fleet_view_releasep(tide_fleet_view **view);
+TIDE_CLEANUP_FN(tide_fleet_view_releasep, tide_fleet_view, tide_fleet_view_release)
 
 /* The first stream of an agent, the others follow; NULL: it has none. */
 const tide_fleet_stream *tide_fleet_view_streams(const tide_fleet_view *view, const char *agent_id);
@@ -97,5 +97,3 @@ void tide_collector_close(tide_collector *collector); /* takes NULL; after the t
 /* The newest view, at most max_age_us old if the store answers in time. NULL: none was collected
  * yet. The caller releases it. max_age_us INT64_MAX: no wait. */
 tide_fleet_view *tide_collector_get(tide_collector *collector, int64_t max_age_us);
-
-#endif

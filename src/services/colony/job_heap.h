@@ -2,8 +2,7 @@
  *
  * A job is in at most one heap; it knows which and where, so that it can be taken out from the middle.
  * Threads: under the scheduler's lock. */
-#ifndef TIDE_SERVICES_COLONY_JOB_HEAP_H
-#define TIDE_SERVICES_COLONY_JOB_HEAP_H
+#pragma once
 
 #include <stddef.h>
 #include <stdint.h>
@@ -33,5 +32,3 @@ void tide_poll_job_heap_add(tide_poll_job_heap *heap, struct tide_poll_job *job,
 void tide_poll_job_heap_remove(struct tide_poll_job *job);
 /* NULL: empty. The job stays. */
 struct tide_poll_job *tide_poll_job_heap_first(const tide_poll_job_heap *heap, int64_t *key);
-
-#endif

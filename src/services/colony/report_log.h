@@ -3,13 +3,10 @@
  *     .reporter = tide_report_logger(log)
  *
  * Threads: as colony/report.h. */
-#ifndef TIDE_SERVICES_COLONY_REPORT_LOG_H
-#define TIDE_SERVICES_COLONY_REPORT_LOG_H
+#pragma once
 
 #include "base/log.h"
 #include "colony/report.h"
 
 /* NULL: silent. The log outlives it. */
 tide_reporter tide_report_logger(tide_log *log);
-
-#endif

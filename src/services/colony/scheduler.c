@@ -403,8 +403,3 @@ void tide_scheduler_close(tide_scheduler *scheduler)
     (void)pthread_mutex_destroy(&scheduler->lock);
     free(scheduler);
 }
-
-void tide_scheduler_closep(tide_scheduler **scheduler)
-{
-    tide_scheduler_close(*scheduler);
-}

@@ -13,9 +13,9 @@
  * Once (is_once): every agent is polled until it is caught up or has failed, then tide_scheduler_wait returns.
  *
  * Survives: nothing of its own. Threads: open, wait, stop, close from one thread; the others from any. */
-#ifndef TIDE_SERVICES_COLONY_SCHEDULER_H
-#define TIDE_SERVICES_COLONY_SCHEDULER_H
+#pragma once
 
+#include "base/cleanup.h"
 #include "base/log.h"
 #include "colony/recover.h"
 #include "remote/agent_clients.h"
@@ -106,7 +106,7 @@ void tide_scheduler_stop(tide_scheduler *scheduler);
 
 /* Gives the leases back. Takes NULL. */
 void tide_scheduler_close(tide_scheduler *scheduler);
-void tide_scheduler_closep(tide_scheduler **scheduler);
+TIDE_CLEANUP_FN(tide_scheduler_closep, tide_scheduler, tide_scheduler_close)
 
 /* Somebody changed the registry: look now. */
 void tide_scheduler_check_registry(tide_scheduler *scheduler);
@@ -137,5 +137,3 @@ void tide_scheduler_recover(tide_scheduler *scheduler);
 uint64_t tide_scheduler_version(const tide_scheduler *scheduler);
 /* What it speaks to agents by; borrowed. */
 struct tide_agent_clients *tide_scheduler_clients(tide_scheduler *scheduler);
-
-#endif

@@ -10,8 +10,7 @@
  * A job is a slot (an agent) or a recovery (a gap). It is in exactly one place: in the heap of idle ones until its time comes,
  * in one of the two heaps of ready ones, or nowhere, while a worker has it or its question is out. The scheduler's lock guards places and
  * counts; what a job consists of belongs to whoever took it out. */
-#ifndef TIDE_SERVICES_COLONY_SCHEDULER_INTERNAL_H
-#define TIDE_SERVICES_COLONY_SCHEDULER_INTERNAL_H
+#pragma once
 
 #include <stdatomic.h>
 
@@ -179,5 +178,3 @@ void tide_scheduler_note(tide_poll_job *job, tide_status status, const char *tex
 void tide_lag_history_sample(tide_scheduler *scheduler);
 /* The job is going. */
 void tide_lag_history_free(tide_poll_job *job);
-
-#endif

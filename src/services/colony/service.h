@@ -5,8 +5,7 @@
  * (tide_colony_call): so both do exactly the same.
  *
  * Threads: methods may run side by side. */
-#ifndef TIDE_SERVICES_COLONY_SERVICE_H
-#define TIDE_SERVICES_COLONY_SERVICE_H
+#pragma once
 
 #include <protobuf-c/protobuf-c.h>
 
@@ -92,5 +91,3 @@ TIDE_MUST_CHECK tide_status tide_colony_number(int64_t *out, uint64_t number, co
 TIDE_MUST_CHECK tide_status tide_colony_check_names(tide_colony *colony, const char *agent_id,
                                                     const char *data_type, tide_error *err);
 void tide_colony_books(COLONY(Books) * out, const tide_books *books);
-
-#endif

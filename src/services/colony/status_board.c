@@ -325,16 +325,6 @@ void tide_board_lags(tide_board *board, tide_board_lag_fn *fn, void *arg)
     (void)pthread_mutex_unlock(&board->lock);
 }
 
-int tide_board_agent_streams(tide_board *board, const tide_board_agent *agent)
-{
-    if (!agent)
-        return 0;
-    (void)pthread_mutex_lock(&board->lock);
-    const int count = agent->stream_count;
-    (void)pthread_mutex_unlock(&board->lock);
-    return count;
-}
-
 static void get_state(const tide_board_agent *agent, int64_t now_us, tide_board_state *out)
 {
     const int64_t waited_us = agent->asked_us != 0 ? now_us - agent->asked_us : 0;

@@ -17,8 +17,7 @@
  * TIDE_BOARD_LINES lines in a minute the rest of the minute is one line with the numbers of agents.
  *
  * Survives: nothing. Threads: any. */
-#ifndef TIDE_SERVICES_COLONY_STATUS_BOARD_H
-#define TIDE_SERVICES_COLONY_STATUS_BOARD_H
+#pragma once
 
 #include <stdbool.h>
 #include <stdint.h>
@@ -67,8 +66,6 @@ void tide_board_drop(tide_board *board, const char *agent_id);
 /* How a stream stands now, one call per stream, with the board's lock held. */
 typedef void tide_board_lag_fn(void *arg, const char *agent_id, const tide_poller_lag *lag);
 void tide_board_lags(tide_board *board, tide_board_lag_fn *fn, void *arg);
-/* The streams of one entry. */
-int tide_board_agent_streams(tide_board *board, const tide_board_agent *agent);
 
 typedef struct tide_board_state {
     const char *agent_id;
@@ -97,5 +94,3 @@ bool tide_board_clock(tide_board *board, int64_t *offset_us);
 void tide_board_log(tide_board *board);
 /* The daemon is ending: that calls to its agents end is no news from now on. */
 void tide_board_end_log(tide_board *board);
-
-#endif

@@ -8,8 +8,7 @@
  * caller starts the colony at the same addresses.
  *
  * Threads: one call from the main thread; open_store runs on a thread of its own. */
-#ifndef TIDE_SERVICES_COLONY_STORE_WAIT_H
-#define TIDE_SERVICES_COLONY_STORE_WAIT_H
+#pragma once
 
 #include "runtime/listener.h"
 
@@ -34,5 +33,3 @@ bool tide_store_wait_is_away(tide_status status);
  * of a store that refuses. */
 TIDE_MUST_CHECK tide_status tide_store_wait_run(const tide_store_wait *wait, bool *is_open,
                                                 tide_error *err);
-
-#endif

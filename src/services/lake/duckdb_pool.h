@@ -11,8 +11,7 @@
  * Threads: any may put.
  * Limits: TIDE_DESK_QUEUE_MAX calls and TIDE_DESK_QUEUE_LEN bytes of requests wait; more are refused with
  * TIDE_E_BUSY. */
-#ifndef TIDE_SERVICES_LAKE_DUCKDB_POOL_H
-#define TIDE_SERVICES_LAKE_DUCKDB_POOL_H
+#pragma once
 
 #include "lake/data.h"
 #include "net/call/call.h"
@@ -59,5 +58,3 @@ TIDE_MUST_CHECK tide_status tide_duckdb_pool_put(tide_duckdb_pool *desks, tide_c
 /* The desk's DuckDB, from fn alone. TIDE_E_UNAVAILABLE: no library; the words say what to do. */
 TIDE_MUST_CHECK tide_status tide_duckdb_thread_data(tide_duckdb_thread *desk, tide_lake_data **out,
                                                     tide_error *err);
-
-#endif

@@ -13,8 +13,7 @@
  * Survives: what was answered is in the metabase. Killed between commit and answer: the same request key gets the same snapshot.
  * Threads: open and close from the main thread, as listener.h says.
  * Limits: service.h and desks.h. */
-#ifndef TIDE_SERVICES_LAKE_LAKED_H
-#define TIDE_SERVICES_LAKE_LAKED_H
+#pragma once
 
 #include "runtime/listener.h"
 
@@ -38,5 +37,3 @@ TIDE_MUST_CHECK tide_status tide_laked_open(tide_laked **out, tide_listener *lis
                                             const tide_laked_options *options, tide_error *err);
 /* After tide_listener_stop, before tide_listener_close. Takes NULL. */
 void tide_laked_close(tide_laked *laked);
-
-#endif

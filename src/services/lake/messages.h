@@ -3,8 +3,7 @@
  * Texts are borrowed, not copied: a message is encoded before the row goes away.
  *
  * Threads: pure. */
-#ifndef TIDE_SERVICES_LAKE_MESSAGES_H
-#define TIDE_SERVICES_LAKE_MESSAGES_H
+#pragma once
 
 #include "lake/compact.h"
 #include "lake/work.h"
@@ -33,5 +32,3 @@ TIDE_MUST_CHECK tide_status tide_lake_encode_table(tide_buffer *out, const char 
 TIDE_MUST_CHECK tide_status tide_lake_encode_snapshot(tide_buffer *out,
                                                       const tide_lake_snapshot *snapshot,
                                                       tide_error *err);
-
-#endif

@@ -4,8 +4,7 @@
  * store does not answer, the last figures stay (runtime/refresh.h).
  *
  * Threads: any. */
-#ifndef TIDE_SERVICES_LAKE_METRICS_H
-#define TIDE_SERVICES_LAKE_METRICS_H
+#pragma once
 
 #include "lake/work.h"
 #include "runtime/metrics.h"
@@ -32,5 +31,3 @@ void tide_lake_metrics_committed(tide_lake_metrics *metrics, const tide_lake_wor
                                  tide_status status, int64_t took_us);
 /* A catalog was made or forked, or not. */
 void tide_lake_metrics_made(tide_lake_metrics *metrics, tide_status status, bool was_there);
-
-#endif

@@ -4,8 +4,7 @@
  * lost against whom, over what.
  *
  * Threads: any. Limits: TIDE_REFUSALS_KEPT; older ones are forgotten, and counted by tidemark_lake_conflicts all the same. */
-#ifndef TIDE_SERVICES_LAKE_RECENT_CONFLICTS_H
-#define TIDE_SERVICES_LAKE_RECENT_CONFLICTS_H
+#pragma once
 
 #include <pthread.h>
 
@@ -32,5 +31,3 @@ void tide_refusals_done(tide_refusals *refusals);
 void tide_refusals_add(tide_refusals *refusals, const tide_refusal *refusal);
 /* The newest-th of them, copied; false: there are fewer. */
 bool tide_refusals_get(tide_refusals *refusals, uint64_t newest, tide_refusal *out);
-
-#endif

@@ -3,8 +3,7 @@
  * A method is a function from a request's message to the bytes of its answer. Plain ones run on the front's threads, slow ones at a desk.
  *
  * Threads: methods run side by side. */
-#ifndef TIDE_SERVICES_LAKE_SERVICE_H
-#define TIDE_SERVICES_LAKE_SERVICE_H
+#pragma once
 
 #include <protobuf-c/protobuf-c.h>
 
@@ -162,5 +161,3 @@ tide_laked_fn tide_laked_expire;
 tide_laked_fn tide_laked_cleanup;
 tide_laked_fn tide_laked_compact;
 tide_laked_fn tide_laked_verify;
-
-#endif

@@ -34,10 +34,7 @@ static void free_upload(upload *u)
     (void)atomic_fetch_sub(&uploads, 1);
 }
 
-static void free_uploadp(upload **u)
-{
-    free_upload(*u);
-}
+TIDE_CLEANUP_FN(free_uploadp, upload, free_upload)
 
 static upload *take(upload_place *place)
 {

@@ -5,8 +5,7 @@
  * What a process that died leaves behind is found by cleanup, as other orphans (lake/expire.h).
  *
  * Threads: one at a time. Limits: TIDE_SPOOL_LEN_MAX bytes. */
-#ifndef TIDE_SERVICES_LAKE_UPLOAD_BUFFER_H
-#define TIDE_SERVICES_LAKE_UPLOAD_BUFFER_H
+#pragma once
 
 #include <tidemark/env.h>
 
@@ -38,5 +37,3 @@ void tide_spool_done(tide_spool *spool);
 /* "", "parquet", "csv", "json" of a request, where "" is what the first bytes say. TIDE_E_INVALID: another word. */
 TIDE_MUST_CHECK tide_status tide_spool_format(tide_lake_format *out, const tide_spool *spool,
                                               const char *word, tide_error *err);
-
-#endif

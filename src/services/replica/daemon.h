@@ -8,8 +8,7 @@
  * peer was synced with to a proven cut; without peers at once.
  *
  * Survives: everything is in the file. Threads: as listener.h. */
-#ifndef TIDE_SERVICES_REPLICA_DAEMON_H
-#define TIDE_SERVICES_REPLICA_DAEMON_H
+#pragma once
 
 #include "remote/replica_peer.h"
 #include "replica/node.h"
@@ -58,5 +57,3 @@ uint64_t tide_replicad_version(const tide_replicad *replicad);
 
 /* A listener with a node alone, until SIGTERM. */
 TIDE_MUST_CHECK tide_status tide_replica_run(const tide_replicad_options *options, tide_error *err);
-
-#endif

@@ -1,8 +1,7 @@
 /* divergence_check.h - do two nodes with the same logs show the same tables? What a daemon asks itself now and then; `replica verify --repair` puts it right.
  *
  * Threads: as the node and the remote. */
-#ifndef TIDE_SERVICES_REPLICA_DIVERGENCE_CHECK_H
-#define TIDE_SERVICES_REPLICA_DIVERGENCE_CHECK_H
+#pragma once
 
 #include "remote/replica_peer.h"
 
@@ -11,5 +10,3 @@
 TIDE_MUST_CHECK tide_status tide_replica_compare(tide_node *node, tide_peer *here,
                                                  tide_remote *there, int *differing,
                                                  tide_error *err);
-
-#endif

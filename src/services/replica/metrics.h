@@ -18,8 +18,7 @@
  * costs a walk over an index.
  *
  * Threads: every function from any thread. Limits: TIDE_REPLICA_METRICS_MAX series per figure; further origins and peers are left out. */
-#ifndef TIDE_SERVICES_REPLICA_METRICS_H
-#define TIDE_SERVICES_REPLICA_METRICS_H
+#pragma once
 
 #include "replica/sync.h"
 #include "runtime/metrics.h"
@@ -46,5 +45,3 @@ void tide_replica_metrics_collected(tide_replica_metrics *metrics, const tide_co
 
 /* Tables were compared with a peer's (drift.h). */
 void tide_replica_metrics_compared(tide_replica_metrics *metrics, const char *peer, int differing);
-
-#endif

@@ -4,8 +4,7 @@
  * stamps when they are merged.
  *
  * Threads: as service.h. */
-#ifndef TIDE_SERVICES_REPLICA_REPAIR_SERVICE_H
-#define TIDE_SERVICES_REPLICA_REPAIR_SERVICE_H
+#pragma once
 
 #include "remote/replica_messages.h"
 #include "replica/repair.h"
@@ -20,5 +19,3 @@ TIDE_MUST_CHECK tide_status tide_repair_serve_rows(tide_node *node,
 TIDE_MUST_CHECK tide_status tide_repair_serve_merge(tide_node *node,
                                                     const REPLICA(MergeRowsRequest) * request,
                                                     tide_buffer *out, tide_error *err);
-
-#endif

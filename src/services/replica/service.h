@@ -3,8 +3,7 @@
  * Who may read may look, read events and snapshots; who may write may push events and offer tables, and its marks are kept as acknowledgements.
  *
  * Threads: methods may run side by side. */
-#ifndef TIDE_SERVICES_REPLICA_SERVICE_H
-#define TIDE_SERVICES_REPLICA_SERVICE_H
+#pragma once
 
 #include "net/call/call.h"
 #include "replica/peer.h"
@@ -19,5 +18,3 @@ typedef struct tide_replica_service {
 
 /* The argument is a tide_replica_service. */
 extern const tide_method tide_replica_methods[];
-
-#endif

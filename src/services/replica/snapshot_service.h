@@ -9,8 +9,7 @@
  * Who reads one names it by its id, never by a path; the file is found through the node's list.
  *
  * Threads: any. */
-#ifndef TIDE_SERVICES_REPLICA_SNAPSHOT_SERVICE_H
-#define TIDE_SERVICES_REPLICA_SNAPSHOT_SERVICE_H
+#pragma once
 
 #include "base/log.h"
 #include "remote/replica_messages.h"
@@ -49,5 +48,3 @@ TIDE_MUST_CHECK tide_status tide_snapshot_serve_list(tide_snapshot_service *serv
 TIDE_MUST_CHECK tide_status tide_snapshot_serve_read(tide_snapshot_service *service,
                                                      const REPLICA(ReadSnapshotRequest) * request,
                                                      tide_buffer *out, tide_error *err);
-
-#endif

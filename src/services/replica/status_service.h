@@ -6,8 +6,7 @@
  * Texts of the application (values, keys, names) may be anything: broken characters are replaced, long values cut at TIDE_LOOK_VALUE_MAX bytes.
  *
  * Threads: any. */
-#ifndef TIDE_SERVICES_REPLICA_STATUS_SERVICE_H
-#define TIDE_SERVICES_REPLICA_STATUS_SERVICE_H
+#pragma once
 
 #include "remote/replica_messages.h"
 #include "replica/node.h"
@@ -25,5 +24,3 @@ TIDE_MUST_CHECK tide_status tide_look_conflicts(tide_node *node,
 TIDE_MUST_CHECK tide_status tide_look_quarantined(tide_node *node,
                                                   const REPLICA(ListQuarantinedRequest) * request,
                                                   tide_buffer *out, tide_error *err);
-
-#endif

@@ -10,8 +10,7 @@
  * that it does not name, those not later than from_timestamp. Of the requester's own origin nothing is left out beyond what it states.
  *
  * Threads: as the node. */
-#ifndef TIDE_SERVICES_REPLICA_TABLE_EVENTS_H
-#define TIDE_SERVICES_REPLICA_TABLE_EVENTS_H
+#pragma once
 
 #include "remote/replica_messages.h"
 
@@ -25,5 +24,3 @@ enum {
 TIDE_MUST_CHECK tide_status tide_table_events(tide_node *node,
                                               const REPLICA(TableEventsRequest) * request,
                                               tide_buffer *out, tide_error *err);
-
-#endif

@@ -183,11 +183,6 @@ void tide_work_maintenance_free(tide_work_maintenance *maintenance)
     free(maintenance);
 }
 
-void tide_work_maintenance_freep(tide_work_maintenance **maintenance)
-{
-    tide_work_maintenance_free(*maintenance);
-}
-
 tide_status tide_work_maintenance_bind_sweep(tide_work_maintenance *m, tide_ticker *ticker,
                                              tide_error *err)
 {

@@ -7,11 +7,11 @@
  * every second, so that a lease is taken over and a schedule fires within a second of its time in any case.
  *
  * Threads: as runtime/ticker.h. */
-#ifndef TIDE_SERVICES_WORK_MAINTENANCE_H
-#define TIDE_SERVICES_WORK_MAINTENANCE_H
+#pragma once
 
 #include <tidemark/store.h>
 
+#include "base/cleanup.h"
 #include "runtime/ticker.h"
 
 extern const tide_step tide_step_sweep;
@@ -45,7 +45,7 @@ TIDE_MUST_CHECK tide_status tide_work_maintenance_new(tide_work_maintenance **ou
                                                       tide_metrics *metrics, tide_error *err);
 /* After the ticker has stopped. Takes NULL. */
 void tide_work_maintenance_free(tide_work_maintenance *maintenance);
-void tide_work_maintenance_freep(tide_work_maintenance **maintenance);
+TIDE_CLEANUP_FN(tide_work_maintenance_freep, tide_work_maintenance, tide_work_maintenance_free)
 
 /* Bind TIDE_WORK_STEPS; clean_checkpoints is skipped where keep_checkpoints is 0. */
 TIDE_MUST_CHECK tide_status tide_work_maintenance_bind(tide_work_maintenance *maintenance,
@@ -53,5 +53,3 @@ TIDE_MUST_CHECK tide_status tide_work_maintenance_bind(tide_work_maintenance *ma
 /* Bind tide_step_sweep alone. */
 TIDE_MUST_CHECK tide_status tide_work_maintenance_bind_sweep(tide_work_maintenance *maintenance,
                                                              tide_ticker *ticker, tide_error *err);
-
-#endif

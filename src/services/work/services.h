@@ -1,6 +1,5 @@
 /* services.h - tasks, work, checkpoints and idempotency keys of a store, as a component of a listener: `tidemark serve`, `up`. */
-#ifndef TIDE_SERVICES_WORK_SERVICES_H
-#define TIDE_SERVICES_WORK_SERVICES_H
+#pragma once
 
 #include "runtime/listener.h"
 #include "services/work/maintenance.h"
@@ -18,5 +17,3 @@ TIDE_MUST_CHECK tide_status tide_services_open(tide_services **out, tide_listene
                                                tide_error *err);
 /* After tide_listener_stop, before tide_listener_close. Takes NULL. */
 void tide_services_close(tide_services *services);
-
-#endif

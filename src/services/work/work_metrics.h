@@ -3,8 +3,7 @@
  *
  * A scrape wakes the step that reads them, and writes the last ones where the store does not answer
  * (runtime/refresh.h). Types beyond TIDE_WORK_METRICS_MAX rows are left out. */
-#ifndef TIDE_SERVICES_WORK_WORK_METRICS_H
-#define TIDE_SERVICES_WORK_WORK_METRICS_H
+#pragma once
 
 #include <tidemark/store.h>
 
@@ -26,5 +25,3 @@ void tide_work_metrics_free(tide_work_metrics *metrics);
 
 /* Its families, for the reference. */
 const tide_metric_row *tide_work_metric_rows(size_t *count);
-
-#endif

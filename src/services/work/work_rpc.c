@@ -11,11 +11,6 @@
 
 enum { CLAIM_WAIT_MAX_MS = 60000 };
 
-static void free_items(tide_work_spec **items)
-{
-    free(*items);
-}
-
 static tide_status check_count(size_t count, const char *what, tide_error *err)
 {
     if (count < 1 || count > TIDE_WORK_BATCH_MAX)
@@ -77,7 +72,7 @@ static tide_status add_items(tide_rpc *rpc, const ProtobufCMessage *message, tid
 {
     const WORK(AddItemsRequest) *request = (const WORK(AddItemsRequest) *)message;
     TIDE_TRY(check_count(request->n_items, "items", err));
-    TIDE_CLEANUP(free_items) tide_work_spec *items = NULL;
+    TIDE_CLEANUP(tide_freep) tide_work_spec *items = NULL;
     TIDE_TRY(read_items(&items, request->items, request->n_items, err));
     tide_work_added *added = calloc(request->n_items, sizeof *added);
     if (!added)
@@ -321,7 +316,7 @@ static tide_status finish(tide_rpc *rpc, const ProtobufCMessage *message, tide_e
     tide_checkpoint_new given;
     if (request->checkpoint)
         tide_rpc_new_checkpoint(&given, request->checkpoint);
-    TIDE_CLEANUP(free_items) tide_work_spec *follow_ups = NULL;
+    TIDE_CLEANUP(tide_freep) tide_work_spec *follow_ups = NULL;
     if (request->n_follow_ups > 0)
         TIDE_TRY(read_items(&follow_ups, request->follow_ups, request->n_follow_ups, err));
     tide_work_result result = {TIDE_WORK_RESULT_INIT,

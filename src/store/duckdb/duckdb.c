@@ -282,16 +282,6 @@ void tide_duckdb_close(tide_duckdb *db)
     free(db);
 }
 
-void tide_duckdb_closep(tide_duckdb **db)
-{
-    tide_duckdb_close(*db);
-}
-
-const char *tide_duckdb_version(const tide_duckdb *db)
-{
-    return db->api->library_version();
-}
-
 tide_duckdb *tide_duckdb_lock(tide_duckdb *db)
 {
     (void)pthread_mutex_lock(&db->lock);
@@ -329,11 +319,6 @@ void tide_duck_close(tide_duck *duck)
     tide_duck_rollback(duck);
     duck->api->disconnect(&duck->handle);
     free(duck);
-}
-
-void tide_duck_closep(tide_duck **duck)
-{
-    tide_duck_close(*duck);
 }
 
 static tide_status run_text(tide_duck *duck, const char *text, tide_error *err)

@@ -30,14 +30,14 @@
  * tide_duck_interrupt and cords. Writers keep each other out with tide_duckdb_lock: DuckDB itself would let both
  * begin, and refuse one of them at its end.
  * Limits: memory, threads and the space for spilling are options. */
-#ifndef TIDE_STORE_DUCKDB_DUCKDB_H
-#define TIDE_STORE_DUCKDB_DUCKDB_H
+#pragma once
 
 #include <stdbool.h>
 #include <stdint.h>
 
 #include <tidemark/store.h>
 
+#include "base/cleanup.h"
 #include "base/sql_value.h"
 
 #include "tidemark_duckdb_sql.h"
@@ -86,10 +86,7 @@ TIDE_MUST_CHECK tide_status tide_duckdb_find(const char **version, const char *l
 TIDE_MUST_CHECK tide_status tide_duckdb_open(tide_duckdb **out, const char *path,
                                              const tide_duckdb_options *options, tide_error *err);
 void tide_duckdb_close(tide_duckdb *db); /* takes NULL; after everything below it */
-void tide_duckdb_closep(tide_duckdb **db);
-
-/* "v1.5.6". Borrowed for ever. */
-const char *tide_duckdb_version(const tide_duckdb *db);
+TIDE_CLEANUP_FN(tide_duckdb_closep, tide_duckdb, tide_duckdb_close)
 
 /* Keep other writers out. Not twice by one thread.
  *     TIDE_CLEANUP(tide_duckdb_unlockp) tide_duckdb *held = tide_duckdb_lock(db);
@@ -101,7 +98,7 @@ void tide_duckdb_unlockp(tide_duckdb **db);
 
 TIDE_MUST_CHECK tide_status tide_duck_connect(tide_duck **out, tide_duckdb *db, tide_error *err);
 void tide_duck_close(tide_duck *duck); /* takes NULL; rolls back what is open */
-void tide_duck_closep(tide_duck **duck);
+TIDE_CLEANUP_FN(tide_duck_closep, tide_duck, tide_duck_close)
 
 TIDE_MUST_CHECK tide_status tide_duck_begin(tide_duck *duck, tide_error *err);
 /* A snapshot in which nothing can be changed. */
@@ -142,7 +139,7 @@ TIDE_MUST_CHECK tide_status tide_duck_query_begin_made(tide_duck_query **out, ti
 /* Is it exactly one statement, as far as its grammar goes? Nothing is looked up. */
 bool tide_duck_is_statement(tide_duck *duck, const char *text);
 void tide_duck_query_end(tide_duck_query *query); /* takes NULL */
-void tide_duck_query_endp(tide_duck_query **query);
+TIDE_CLEANUP_FN(tide_duck_query_endp, tide_duck_query, tide_duck_query_end)
 
 /* By name; an unknown one is a bug and asserts. A failure is kept and returned by the next step. Not bound: NULL. */
 void tide_duck_bind_i64(tide_duck_query *query, const char *name, int64_t value);
@@ -160,7 +157,6 @@ TIDE_MUST_CHECK tide_status tide_duck_query_run(tide_duck_query *query, int64_t 
  * BLOB, TIMESTAMP (another one is a bug and asserts). NULL reads as 0, "" and false. Views are valid until the next step. */
 bool tide_duck_col_is_null(const tide_duck_query *query); /* does not move */
 int64_t tide_duck_col_i64(tide_duck_query *query);
-double tide_duck_col_f64(tide_duck_query *query);
 bool tide_duck_col_bool(tide_duck_query *query);
 tide_view tide_duck_col_text(tide_duck_query *query);
 tide_view tide_duck_col_blob(tide_duck_query *query);
@@ -244,5 +240,3 @@ void tide_duck_end_row(tide_duck_appender *appender);
 /* Hand the rows over and free the appender, also on failure. Takes a pointer to NULL. */
 TIDE_MUST_CHECK tide_status tide_duck_append_end(tide_duck_appender **appender, tide_error *err);
 void tide_duck_append_dropp(tide_duck_appender **appender); /* without handing over */
-
-#endif

@@ -5,8 +5,7 @@
  * every row here with that header: constants, layouts of structs, and types of functions.
  *
  * DuckDB keeps its C interface compatible from 1.0 on; the newest function here is of 1.4. */
-#ifndef TIDE_STORE_DUCKDB_DUCKDB_API_H
-#define TIDE_STORE_DUCKDB_DUCKDB_API_H
+#pragma once
 
 #include <stdbool.h>
 #include <stdint.h>
@@ -308,5 +307,3 @@ typedef struct tide_duckdb_api {
     TIDE_DUCKDB_FUNCTIONS(TIDE_DUCKDB_MEMBER)
 #undef TIDE_DUCKDB_MEMBER
 } tide_duckdb_api;
-
-#endif

@@ -1,6 +1,5 @@
 /* duckdb_internal.h - what the files of the DuckDB wrapper share: the library's functions, and their own structs. */
-#ifndef TIDE_STORE_DUCKDB_DUCKDB_INTERNAL_H
-#define TIDE_STORE_DUCKDB_DUCKDB_INTERNAL_H
+#pragma once
 
 #include <pthread.h>
 #include <stdatomic.h>
@@ -82,5 +81,3 @@ enum { TIDE_DUCK_AGAIN_US = 10000 };
 void tide_duck_cord_join(tide_duck *duck);
 void tide_duck_cord_leave(tide_duck *duck);
 TIDE_MUST_CHECK tide_status tide_duck_cord_check(const tide_duck *duck, tide_error *err);
-
-#endif

@@ -96,11 +96,6 @@ void tide_duck_query_end(tide_duck_query *query)
     free(query);
 }
 
-void tide_duck_query_endp(tide_duck_query **query)
-{
-    tide_duck_query_end(*query);
-}
-
 /* ---- parameters ---- */
 
 static idx_t find_param(const tide_duck_query *query, const char *name)
@@ -266,13 +261,6 @@ int64_t tide_duck_col_i64(tide_duck_query *query)
         return 0;
     return type == DUCKDB_TYPE_INTEGER ? ((const int32_t *)values)[query->row]
                                        : ((const int64_t *)values)[query->row];
-}
-
-double tide_duck_col_f64(tide_duck_query *query)
-{
-    duckdb_type type;
-    const double *values = next_values(query, DUCKDB_TYPE_DOUBLE, DUCKDB_TYPE_DOUBLE, &type);
-    return values ? values[query->row] : 0;
 }
 
 bool tide_duck_col_bool(tide_duck_query *query)

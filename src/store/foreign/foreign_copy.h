@@ -9,8 +9,7 @@
  * The copy is a private scratch file: not synced, with no id of its own; the caller removes it (and its -wal and -shm).
  *
  * Threads: as app_file.h. */
-#ifndef TIDE_STORE_FOREIGN_FOREIGN_COPY_H
-#define TIDE_STORE_FOREIGN_FOREIGN_COPY_H
+#pragma once
 
 #include "store/foreign/foreign_db.h"
 
@@ -23,5 +22,3 @@ TIDE_MUST_CHECK tide_status tide_foreign_copy(tide_foreign_db *app, const char *
                                               tide_foreign_fn *is_moment, void *arg,
                                               tide_foreign_copy_fn *progress, void *progress_arg,
                                               tide_error *err);
-
-#endif

@@ -306,11 +306,6 @@ void tide_foreign_close(tide_foreign_db *app)
     free(app);
 }
 
-void tide_foreign_closep(tide_foreign_db **app)
-{
-    tide_foreign_close(*app);
-}
-
 const char *tide_foreign_path(const tide_foreign_db *app)
 {
     return app->path;

@@ -20,8 +20,7 @@
  *
  * Threads: a tide_foreign_db is safe from any thread: one writes at a time, readers have connections of their own.
  * Survives: a crash at any point leaves the file before or after a closure. */
-#ifndef TIDE_STORE_FOREIGN_FOREIGN_DB_H
-#define TIDE_STORE_FOREIGN_FOREIGN_DB_H
+#pragma once
 
 #include <stdbool.h>
 #include <stdint.h>
@@ -30,6 +29,7 @@
 #include <tidemark/error.h>
 #include <tidemark/view.h>
 
+#include "base/cleanup.h"
 #include "store/bind.h"
 
 typedef struct tide_foreign_db tide_foreign_db;
@@ -50,7 +50,7 @@ typedef struct tide_foreign_options {
 TIDE_MUST_CHECK tide_status tide_foreign_open(tide_foreign_db **out, const char *path,
                                               const tide_foreign_options *options, tide_error *err);
 void tide_foreign_close(tide_foreign_db *app);
-void tide_foreign_closep(tide_foreign_db **app);
+TIDE_CLEANUP_FN(tide_foreign_closep, tide_foreign_db, tide_foreign_close)
 const char *tide_foreign_path(const tide_foreign_db *app);
 tide_env *tide_foreign_env(const tide_foreign_db *app);
 
@@ -74,7 +74,7 @@ TIDE_MUST_CHECK tide_status tide_foreign_script(tide_foreign_tx *tx, const char 
 TIDE_MUST_CHECK tide_status tide_foreign_begin(tide_foreign_query **out, tide_foreign_tx *tx,
                                                const char *text, tide_error *err);
 void tide_foreign_end(tide_foreign_query *query); /* takes NULL; at the latest with the closure */
-void tide_foreign_endp(tide_foreign_query **query);
+TIDE_CLEANUP_FN(tide_foreign_endp, tide_foreign_query, tide_foreign_end)
 void tide_foreign_reset(tide_foreign_query *query);
 void tide_foreign_bind_null(tide_foreign_query *query, const char *name);
 void tide_foreign_bind_i64(tide_foreign_query *query, const char *name, int64_t value);
@@ -123,7 +123,6 @@ void tide_foreign_bind_at(tide_foreign_query *query, int position, tide_sql_valu
 /* Columns of the row, in order. Views until the next step. */
 bool tide_foreign_col_is_null(const tide_foreign_query *query); /* does not move */
 int64_t tide_foreign_col_i64(tide_foreign_query *query);
-double tide_foreign_col_f64(tide_foreign_query *query);
 tide_view tide_foreign_col_bytes(tide_foreign_query *query); /* text or blob, as it is stored */
 tide_sql_value tide_foreign_col(tide_foreign_query *query);  /* whatever it is */
 
@@ -159,5 +158,3 @@ TIDE_MUST_CHECK tide_status tide_foreign_note_put(tide_foreign_tx *tx, const cha
 /* Something was committed to the file, by anybody: wait up to wait_us. TIDE_NONE: nothing came. */
 TIDE_MUST_CHECK tide_status tide_foreign_wait(tide_foreign_db *app, int64_t wait_us,
                                               tide_error *err);
-
-#endif

@@ -1,6 +1,5 @@
 /* foreign_internal.h - what the files of foreign_db.h share. */
-#ifndef TIDE_STORE_FOREIGN_FOREIGN_INTERNAL_H
-#define TIDE_STORE_FOREIGN_FOREIGN_INTERNAL_H
+#pragma once
 
 #include <pthread.h>
 #include <sqlite3.h>
@@ -99,5 +98,3 @@ TIDE_MUST_CHECK tide_status tide_foreign_look_again(tide_foreign_tx *tx, tide_er
 TIDE_MUST_CHECK tide_status tide_foreign_mark(tide_foreign_tx *tx, tide_error *err);
 /* ... and repeat it outside, after the commit. */
 void tide_foreign_write_marker(tide_foreign_db *app, const tide_foreign_tx *tx);
-
-#endif

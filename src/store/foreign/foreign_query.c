@@ -45,11 +45,6 @@ void tide_foreign_end(tide_foreign_query *query)
     free(query);
 }
 
-void tide_foreign_endp(tide_foreign_query **query)
-{
-    tide_foreign_end(*query);
-}
-
 void tide_foreign_end_all(tide_foreign_tx *tx)
 {
     while (tx->queries)
@@ -203,11 +198,6 @@ bool tide_foreign_col_is_null(const tide_foreign_query *query)
 int64_t tide_foreign_col_i64(tide_foreign_query *query)
 {
     return sqlite3_column_int64(query->handle, query->column++);
-}
-
-double tide_foreign_col_f64(tide_foreign_query *query)
-{
-    return sqlite3_column_double(query->handle, query->column++);
 }
 
 tide_view tide_foreign_col_bytes(tide_foreign_query *query)

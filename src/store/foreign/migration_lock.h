@@ -4,8 +4,7 @@
  * happens. The file may be left behind; without a lock it means nothing.
  *
  * Threads: any. */
-#ifndef TIDE_STORE_FOREIGN_MIGRATION_LOCK_H
-#define TIDE_STORE_FOREIGN_MIGRATION_LOCK_H
+#pragma once
 
 #include <stdbool.h>
 
@@ -22,5 +21,3 @@ TIDE_MUST_CHECK tide_status tide_foreign_pause_begin(tide_foreign_pause *pause,
 void tide_foreign_pause_end(tide_foreign_pause *pause); /* fits TIDE_CLEANUP on {.fd = -1} */
 
 bool tide_foreign_is_paused(const char *database);
-
-#endif

@@ -16,8 +16,7 @@
  * Every wait ends at answer_by_us. What is abandoned then is cancelled on the server.
  *
  * Threads: a connection belongs to one thread at a time. */
-#ifndef TIDE_STORE_POSTGRES_PG_CONNECTION_H
-#define TIDE_STORE_POSTGRES_PG_CONNECTION_H
+#pragma once
 
 #include "store/engine.h"
 #include "store/postgres/pq_library.h"
@@ -209,5 +208,3 @@ tide_sql_value tide_pg_decode(const char *bytes, int len, Oid type);
 
 /* What a SQLSTATE means for us. */
 tide_status tide_pg_status_of(const char *sqlstate);
-
-#endif

@@ -9,8 +9,7 @@
  *     pg_listen.c        NOTIFY and LISTEN
  *
  * Threads: any; the pool's lock covers idle and connection_count. */
-#ifndef TIDE_STORE_POSTGRES_PG_ENGINE_H
-#define TIDE_STORE_POSTGRES_PG_ENGINE_H
+#pragma once
 
 #include "base/combiner.h"
 #include "store/postgres/pg_connection.h"
@@ -131,5 +130,3 @@ TIDE_MUST_CHECK tide_status tide_pg_flush_read(tide_pg_connection *connection, t
 /* The connection broke. TIDE_OK: it had committed after all, and is durable. TIDE_E_SERIALIZATION: it had
  * not; run it again. */
 TIDE_MUST_CHECK tide_status tide_pg_resolve_lost(tide_pg_connection *connection, tide_error *err);
-
-#endif

@@ -25,8 +25,7 @@
  * synchronous in its own (pg_transaction.c).
  *
  * Threads: any. */
-#ifndef TIDE_STORE_POSTGRES_PG_FLUSH_H
-#define TIDE_STORE_POSTGRES_PG_FLUSH_H
+#pragma once
 
 #include "store/postgres/pg_connection.h"
 
@@ -74,5 +73,3 @@ typedef enum tide_pg_outcome {
  * running. */
 tide_pg_outcome tide_pg_flusher_ask(tide_pg_flusher *flusher, uint64_t generation, const char *xid,
                                     int64_t until_us);
-
-#endif

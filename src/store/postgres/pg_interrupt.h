@@ -4,11 +4,8 @@
  * that waits for a synchronous standby does not look, and stays. So it is cancelled before.
  *
  * Threads: any, and signal handlers. */
-#ifndef TIDE_STORE_POSTGRES_PG_INTERRUPT_H
-#define TIDE_STORE_POSTGRES_PG_INTERRUPT_H
+#pragma once
 
 /* Cancel on the servers what this process waits for. Async-signal-safe; for a handler that ends the process
  * afterwards: connections are of no further use. Waits for the servers to take the requests. */
 void tide_pg_interrupt_all(void);
-
-#endif

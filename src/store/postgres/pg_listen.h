@@ -6,8 +6,7 @@
  *
  * A listener that loses its connection signals every watch when it is back: something may have been
  * missed. Behind a pooler and on a standby LISTEN is of no use: every watch is signalled twice a second. */
-#ifndef TIDE_STORE_POSTGRES_PG_LISTEN_H
-#define TIDE_STORE_POSTGRES_PG_LISTEN_H
+#pragma once
 
 #include "store/postgres/pg_connection.h"
 
@@ -29,5 +28,3 @@ void *tide_pg_listen(void *arg);
 /* Send a committed transaction's topics on its connection, together with those that others left meanwhile. */
 void tide_pg_notify(tide_pg_listener *listener, tide_pg_connection *connection,
                     const tide_topics *topics);
-
-#endif

@@ -13,8 +13,7 @@
  * Where the role cannot be had the first wall stands alone. Needs PostgreSQL 14, and the right to make temporary things.
  *
  * Threads: as the connection. */
-#ifndef TIDE_STORE_POSTGRES_PG_LOOK_GUARD_H
-#define TIDE_STORE_POSTGRES_PG_LOOK_GUARD_H
+#pragma once
 
 #include "store/postgres/pg_connection.h"
 
@@ -27,5 +26,3 @@ TIDE_MUST_CHECK tide_status tide_pg_look_words(const char *sql, const char **inn
  * refused. TIDE_E_INVALID: not SQL, or not one statement. */
 TIDE_MUST_CHECK tide_status tide_pg_look_guard(tide_pg_connection *connection, const char *inner,
                                                int64_t timeout_us, bool *has_role, tide_error *err);
-
-#endif

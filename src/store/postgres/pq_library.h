@@ -7,8 +7,7 @@
  *
  * Threads: tide_pq_load may be called from any thread. A thread reads tide_pq only after a
  * successful tide_pq_load, its own or that of the thread which gave it a connection. */
-#ifndef TIDE_STORE_POSTGRES_PQ_LIBRARY_H
-#define TIDE_STORE_POSTGRES_PQ_LIBRARY_H
+#pragma once
 
 #include <libpq-fe.h>
 
@@ -81,5 +80,3 @@ extern tide_pq_api tide_pq;
 /* Open the library if it is not open yet.
  * TIDE_E_UNAVAILABLE: it cannot be opened, or is too old. The next call tries again. */
 TIDE_MUST_CHECK tide_status tide_pq_load(tide_error *err);
-
-#endif

@@ -9,8 +9,7 @@
  * Times: text `YYYY-MM-DD HH:MM:SS.ffffff`, which sorts as the times do.
  *
  * Threads: a connection belongs to one thread at a time (SQLite is built threadsafe=2). */
-#ifndef TIDE_STORE_SQLITE_SQLITE_CONNECTION_H
-#define TIDE_STORE_SQLITE_SQLITE_CONNECTION_H
+#pragma once
 
 #include <sqlite3.h>
 
@@ -71,5 +70,3 @@ tide_status tide_sqlite_bulk_row(tide_bulk *bulk, const tide_sql_value *values, 
 tide_status tide_sqlite_bulk_end(tide_bulk *bulk, bool is_kept, tide_error *err);
 tide_status tide_sqlite_readonly_query(tide_store *store, const tide_readonly_query *query,
                                        tide_error *err);
-
-#endif

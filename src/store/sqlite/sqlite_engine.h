@@ -1,6 +1,5 @@
 /* sqlite_engine.h - what the files of the SQLite engine share: the engine itself and its readers. */
-#ifndef TIDE_STORE_SQLITE_SQLITE_ENGINE_H
-#define TIDE_STORE_SQLITE_SQLITE_ENGINE_H
+#pragma once
 
 #include "store/sqlite/sqlite_connection.h"
 #include "store/sqlite/sqlite_watch.h"
@@ -33,5 +32,3 @@ tide_status tide_sqlite_describe(tide_store *store, tide_store_describe_fn *fn, 
 tide_status tide_sqlite_check(tide_store *store, tide_store_finding_fn *fn, void *arg,
                               tide_error *err);
 tide_status tide_sqlite_backup(tide_store *store, const char *path, tide_error *err);
-
-#endif

@@ -9,8 +9,7 @@
  * soon as BEGIN IMMEDIATE has succeeded: one process waits at the lock, the others wait at the door.
  *
  * Survives: locks end with their process. The side file is empty and may be deleted when nobody runs. */
-#ifndef TIDE_STORE_SQLITE_SQLITE_FILE_H
-#define TIDE_STORE_SQLITE_SQLITE_FILE_H
+#pragma once
 
 #include <sys/types.h>
 
@@ -76,5 +75,3 @@ TIDE_MUST_CHECK bool tide_sqlite_backup_part(const char *path, char *out, size_t
 
 /* Inode and birth time: what a copy does not share. False: path cannot be looked at. */
 TIDE_MUST_CHECK bool tide_sqlite_file_host(const char *path, char *out, size_t out_size);
-
-#endif

@@ -7,12 +7,9 @@
  * default may call them: a foreign client could not run it. SQLite is told so (SQLITE_DIRECTONLY).
  *
  * Threads: pure. */
-#ifndef TIDE_STORE_SQLITE_SQLITE_FUNCTION_H
-#define TIDE_STORE_SQLITE_SQLITE_FUNCTION_H
+#pragma once
 
 #include <sqlite3.h>
 
 /* Register them on a connection; a SQLite result code. */
 int tide_sqlite_add_functions(sqlite3 *db);
-
-#endif

@@ -4,8 +4,7 @@
  * thread or under its lock.
  *
  * Threads: none of its own. */
-#ifndef TIDE_STORE_SQLITE_SQLITE_GROUP_H
-#define TIDE_STORE_SQLITE_SQLITE_GROUP_H
+#pragma once
 
 #include <semaphore.h>
 #include <stdatomic.h>
@@ -57,5 +56,3 @@ struct tide_sqlite_writer {
     bool has_thread;
     pthread_t thread;
 };
-
-#endif

@@ -31,8 +31,7 @@
  * Threads: all.
  * Limits: TIDE_SQLITE_LOCKS_FILE_MAX files; beyond, opening fails with EMFILE. Memory is allocated only
  * for descriptors above 4095. */
-#ifndef TIDE_STORE_SQLITE_SQLITE_LOCKS_H
-#define TIDE_STORE_SQLITE_SQLITE_LOCKS_H
+#pragma once
 
 #include <stdbool.h>
 
@@ -56,5 +55,3 @@ bool tide_sqlite_locks_unsupported(int number);
 
 /* TIDE_E_UNSUPPORTED, for either of them; what names the file. */
 tide_status tide_sqlite_locks_fail(tide_error *err, const char *what);
-
-#endif

@@ -8,8 +8,7 @@
  * Functions return SQLite's result codes, because callers name their files differently in errors.
  *
  * Threads: belongs to one connection. */
-#ifndef TIDE_STORE_SQLITE_SQLITE_STATEMENT_H
-#define TIDE_STORE_SQLITE_SQLITE_STATEMENT_H
+#pragma once
 
 #include <stdbool.h>
 
@@ -55,5 +54,3 @@ int tide_sqlite_bind(sqlite3_stmt *handle, int position, const tide_sql_value *v
 /* A column of the current row, from 0, in its own storage class: bytes are borrowed until the next
  * step. */
 tide_sql_value tide_sqlite_value(sqlite3_stmt *handle, int column);
-
-#endif

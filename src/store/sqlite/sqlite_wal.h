@@ -9,8 +9,7 @@
  * somebody who writes are in motion.
  *
  * Threads: any. */
-#ifndef TIDE_STORE_SQLITE_SQLITE_WAL_H
-#define TIDE_STORE_SQLITE_SQLITE_WAL_H
+#pragma once
 
 #include <stdbool.h>
 #include <stdint.h>
@@ -34,5 +33,3 @@ TIDE_MUST_CHECK tide_status tide_sqlite_wal_copy(const char *path, tide_error *e
 
 /* That copy becomes PATH-wal.lost-EPOCH; epoch 0: it is removed. */
 void tide_sqlite_wal_keep(const char *path, int64_t epoch);
-
-#endif

@@ -1,6 +1,5 @@
 /* sqlite_watch.h - the thread that notices other processes' commits to a SQLite file. */
-#ifndef TIDE_STORE_SQLITE_SQLITE_WATCH_H
-#define TIDE_STORE_SQLITE_SQLITE_WATCH_H
+#pragma once
 
 #include "store/engine.h"
 
@@ -15,5 +14,3 @@ void *tide_sqlite_watch(void *arg);
 /* A descriptor that becomes readable when somebody writes to the log of the file at path; -1: none. */
 int tide_sqlite_watch_log(const char *path);
 void tide_sqlite_forget_events(int fd); /* takes -1 */
-
-#endif

@@ -21,8 +21,7 @@
  * foreign programs on the file (with an older SQLite) hardly ever need to do it themselves.
  *
  * Threads: submit from any thread. Inline mode has no thread of its own: the caller runs the group. */
-#ifndef TIDE_STORE_SQLITE_SQLITE_WRITER_H
-#define TIDE_STORE_SQLITE_SQLITE_WRITER_H
+#pragma once
 
 #include "store/sqlite/sqlite_connection.h"
 #include "store/sqlite/sqlite_file.h"
@@ -46,5 +45,3 @@ void tide_sqlite_writer_empty_log(tide_sqlite_writer *writer);
 
 /* Bytes in the write-ahead log, as of the last commit; any thread. */
 int64_t tide_sqlite_writer_wal_bytes(const tide_sqlite_writer *writer);
-
-#endif

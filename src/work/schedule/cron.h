@@ -23,8 +23,7 @@
  *
  * Threads: pure. Limits: what has no time within TIDE_CRON_HORIZON_DAYS has none (30 February;
  * 29 February is at most 8 years away, around a year like 1900). */
-#ifndef TIDE_WORK_SCHEDULE_CRON_H
-#define TIDE_WORK_SCHEDULE_CRON_H
+#pragma once
 
 #include <stdbool.h>
 #include <stdint.h>
@@ -52,5 +51,3 @@ TIDE_MUST_CHECK tide_status tide_cron_parse(tide_cron *out, const char *text, ti
  * written only on TIDE_OK. */
 TIDE_MUST_CHECK tide_status tide_cron_next(const tide_cron *cron, int64_t after_us,
                                            int64_t *next_us);
-
-#endif

@@ -1,8 +1,7 @@
 /* resume.h - what a resumer of a task is told, read in one snapshot.
  *
  * Threads: as safe as the tide_tx. Limits: TIDE_RESUME_PAGES_MAX pages of checkpoints. */
-#ifndef TIDE_WORK_TASK_RESUME_H
-#define TIDE_WORK_TASK_RESUME_H
+#pragma once
 
 #include "journal/page.h"
 #include "journal/walk.h"
@@ -31,5 +30,3 @@ void tide_resume_done(tide_resume *resume);
 
 /* Fits tide_store_read, and may be run again: *arg is a tide_resume. */
 TIDE_MUST_CHECK tide_status tide_resume_read(tide_tx *tx, void *arg, tide_error *err);
-
-#endif

@@ -1,6 +1,5 @@
 /* task_end.h - ends of tasks that are under way, for the sweep (task_end.c). */
-#ifndef TIDE_WORK_TASK_TASK_END_H
-#define TIDE_WORK_TASK_TASK_END_H
+#pragma once
 
 #include <tidemark/work.h>
 
@@ -14,5 +13,3 @@ TIDE_MUST_CHECK tide_status tide_task_count_items(tide_tx *tx, const char *task_
  * deleted; *has_more: call again. */
 TIDE_MUST_CHECK tide_status tide_task_end_continue(tide_store *store, int64_t limit, int64_t *done,
                                                    bool *has_more, tide_error *err);
-
-#endif

@@ -14,8 +14,7 @@
  * Survives: as a transaction. Of an outcome that is not known finishes may be repeated, and claims are
  * leases that run out.
  * Threads: any; a turn's lists belong to its transaction until tide_work_turn_run returns. */
-#ifndef TIDE_WORK_TURN_TURN_H
-#define TIDE_WORK_TURN_TURN_H
+#pragma once
 
 #include "work/item.h"
 #include "work/lease_list.h"
@@ -96,5 +95,3 @@ TIDE_MUST_CHECK tide_status tide_finish_follow_up(tide_tx *tx, const tide_finish
 /* The same behind a turn, if there is anything to do. */
 TIDE_MUST_CHECK tide_status tide_finish_rest(tide_store *store, const tide_finish_list *list,
                                              tide_error *err);
-
-#endif

@@ -4,8 +4,7 @@
  * colony is `tidemark colony`, as a daemon or as commands.
  *
  * Threads: one. */
-#ifndef TIDEMARK_TESTS_CLI_COLONY_COLONY_CALLS_H
-#define TIDEMARK_TESTS_CLI_COLONY_COLONY_CALLS_H
+#pragma once
 
 #include "cli/cli_run.h"
 #include "services/agent/running_agent.h"
@@ -34,5 +33,3 @@ void wait_for_number(cli_fixture *t, const char *sql, int64_t want);
 
 /* The line with these values; NULL: there is none. */
 const tide_json_node *find_line(const tide_json_node *lines, const char *key, const char *value);
-
-#endif

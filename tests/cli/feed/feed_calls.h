@@ -1,6 +1,5 @@
 /* feed_calls.h - records in a case's store, as an agent would have put them there. */
-#ifndef TIDEMARK_TESTS_CLI_FEED_FEED_CALLS_H
-#define TIDEMARK_TESTS_CLI_FEED_FEED_CALLS_H
+#pragma once
 
 #include <tidemark/feed.h>
 
@@ -17,5 +16,3 @@ void feed_put_opaque(cli_fixture *t, const char *stream, const void *bytes, size
 void feed_settle(cli_fixture *t, const char *stream, const char *reader, int64_t position);
 /* The body of the batch that begins at first_seq becomes zeros. */
 void feed_damage(cli_fixture *t, int first_seq);
-
-#endif

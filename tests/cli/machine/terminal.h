@@ -7,8 +7,7 @@
  *     assert_int_equal(0, terminal_end(&screen));
  *
  * Threads: one. */
-#ifndef TIDEMARK_TESTS_CLI_MACHINE_TERMINAL_H
-#define TIDEMARK_TESTS_CLI_MACHINE_TERMINAL_H
+#pragma once
 
 #include <termios.h>
 
@@ -37,5 +36,3 @@ bool terminal_is_restored(const terminal *screen);
 /* Wait for the program's end: its exit code, or minus the signal that ended it. */
 int terminal_end(terminal *screen);
 void terminal_done(terminal *screen);
-
-#endif

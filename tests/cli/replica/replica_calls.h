@@ -2,8 +2,7 @@
  *
  * A case is listed with REPLICA_CASE; servers that it left running are killed at its end.
  * Threads: one. */
-#ifndef TIDEMARK_TESTS_CLI_REPLICA_REPLICA_CALLS_H
-#define TIDEMARK_TESTS_CLI_REPLICA_REPLICA_CALLS_H
+#pragma once
 
 #include "cli/cli_run.h"
 
@@ -38,5 +37,3 @@ char *replica_python(const cli_fixture *t, const char *script, const char *const
 
 /* The files hold the same tables, byte for byte, by a program that knows nothing of us (replica_check.py). */
 void replica_assert_identical(const cli_fixture *t, const char *const *files);
-
-#endif

@@ -7,8 +7,7 @@
  * there already, with the task "t".
  *
  * Texts live until the end of the case. Threads: one. */
-#ifndef TIDEMARK_TESTS_CLI_WORK_WORK_CALLS_H
-#define TIDEMARK_TESTS_CLI_WORK_WORK_CALLS_H
+#pragma once
 
 #include "cli/cli_run.h"
 
@@ -73,5 +72,3 @@ const char *work_value(cli_fixture *t, const tide_json_node *object, const char 
 
 /* Formatted, kept until the end of the case. */
 const char *work_text(cli_fixture *t, const char *format, ...) WORK_FORMAT(2);
-
-#endif

@@ -2,8 +2,7 @@
  *
  * Included before the file of cases: a sink on a store becomes a DuckDB file beside that store (SQLite), and each case runs once. What a case asks
  * of a sink it asks through tide_sink_ops and by SQL that is the same everywhere. */
-#ifndef TIDEMARK_TESTS_COLONY_DUCKDB_DUCKDB_CONFORMANCE_H
-#define TIDEMARK_TESTS_COLONY_DUCKDB_DUCKDB_CONFORMANCE_H
+#pragma once
 
 #include <pthread.h>
 #include <stdio.h>
@@ -59,5 +58,3 @@ __attribute__((unused)) static void close_shared(tide_sink **sink)
 #define tide_sink_close(sink) close_shared(&(tide_sink *){sink})
 #undef STORE_CASE
 #define STORE_CASE(f) STORE_CASE_SQLITE(f)
-
-#endif

@@ -1,6 +1,5 @@
 /* duckdb_place.h - where tests find libduckdb.so: $TIDEMARK_DUCKDB, or where make setup has put it. */
-#ifndef TIDEMARK_TESTS_COLONY_DUCKDB_DUCKDB_PLACE_H
-#define TIDEMARK_TESTS_COLONY_DUCKDB_DUCKDB_PLACE_H
+#pragma once
 
 #include <limits.h>
 #include <stdio.h>
@@ -13,5 +12,3 @@ static inline void duckdb_place(void)
     (void)snprintf(path, sizeof path, "%s/duckdb/libduckdb.so", deps ? deps : "build/deps");
     (void)setenv("TIDEMARK_DUCKDB", path, 0);
 }
-
-#endif

@@ -1,6 +1,5 @@
 /* duckdb_rig.h - a DuckDB sink with its SQLite store on a virtual clock, fed with answers as agents give them. */
-#ifndef TIDEMARK_TESTS_COLONY_DUCKDB_DUCKDB_RIG_H
-#define TIDEMARK_TESTS_COLONY_DUCKDB_DUCKDB_RIG_H
+#pragma once
 
 #include <tidemark/tidemark.h>
 
@@ -48,5 +47,3 @@ int64_t duckdb_rig_number(duckdb_rig *r, const char *sql);
 void duckdb_rig_text(duckdb_rig *r, const char *sql, char *out, size_t size);
 /* Books close, rows are as many as are counted, and none is there twice, for every position of every agent. */
 void duckdb_rig_check(duckdb_rig *r);
-
-#endif

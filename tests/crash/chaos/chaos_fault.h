@@ -8,8 +8,7 @@
  *                is beside it); removed
  *
  * Each fault ends after a time that is drawn with it. Threads: one. */
-#ifndef TIDEMARK_TESTS_CHAOS_FAULT_H
-#define TIDEMARK_TESTS_CHAOS_FAULT_H
+#pragma once
 
 #include <stdio.h>
 
@@ -57,5 +56,3 @@ TIDE_MUST_CHECK tide_status chaos_fault_store(chaos_faults *faults, tide_error *
 TIDE_MUST_CHECK tide_status chaos_fault_end(chaos_faults *faults, int64_t now_ms, tide_error *err);
 /* The server runs, if nothing else: it can be stopped. */
 void chaos_fault_thaw(chaos_faults *faults);
-
-#endif

@@ -7,8 +7,7 @@
  * when it starts ends and is started again, as a service manager does.
  *
  * Threads: one, but for what is const. */
-#ifndef TIDEMARK_TESTS_CHAOS_FLEET_H
-#define TIDEMARK_TESTS_CHAOS_FLEET_H
+#pragma once
 
 #include "crash/chaos/chaos_net.h"
 #include "support/postgres/pg_cluster.h"
@@ -82,5 +81,3 @@ TIDE_MUST_CHECK tide_status chaos_fleet_stop(chaos_fleet *fleet, int64_t timeout
 TIDE_MUST_CHECK tide_status chaos_fleet_ask(const chaos_fleet *fleet, const char *const *arguments,
                                             int64_t timeout_ms, proc_result *result,
                                             tide_error *err);
-
-#endif

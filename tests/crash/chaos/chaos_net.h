@@ -8,8 +8,7 @@
  * A firewall has a few rules at a time. Each is a line of nftables, put and taken away by its number.
  *
  * Needs root (CAP_SYS_ADMIN, CAP_NET_ADMIN), ip and nft. Threads: one. */
-#ifndef TIDEMARK_TESTS_CHAOS_NET_H
-#define TIDEMARK_TESTS_CHAOS_NET_H
+#pragma once
 
 #include "support/process/proc.h"
 
@@ -57,5 +56,3 @@ int chaos_net_cut(chaos_machine *machine, const char *others, bool is_in, bool i
 int chaos_net_reset(chaos_machine *machine, const char *others);
 int chaos_net_lose(chaos_machine *machine, int percent);
 void chaos_net_heal(chaos_machine *machine, int rule);
-
-#endif

@@ -4,8 +4,7 @@
  * everything that was there to be read: a crash may take back what nobody was told. Uses libpq alone.
  *
  * Threads: open and close from one. */
-#ifndef TIDEMARK_TESTS_CHAOS_SAMPLER_H
-#define TIDEMARK_TESTS_CHAOS_SAMPLER_H
+#pragma once
 
 #include <pthread.h>
 #include <stdatomic.h>
@@ -24,5 +23,3 @@ typedef struct chaos_sampler {
 TIDE_MUST_CHECK tide_status chaos_sampler_open(chaos_sampler *sampler, const char *url,
                                                const char *path, tide_error *err);
 void chaos_sampler_close(chaos_sampler *sampler); /* fine also after a failed open, and twice */
-
-#endif

@@ -5,8 +5,7 @@
  * what was done to the agent's store, forget for an agent that drops after seconds what nobody has read.
  *
  * Threads: chaos_sender_pause, _resume, _note from one that is not its own. */
-#ifndef TIDEMARK_TESTS_CHAOS_SENDER_H
-#define TIDEMARK_TESTS_CHAOS_SENDER_H
+#pragma once
 
 #include <pthread.h>
 #include <stdatomic.h>
@@ -46,5 +45,3 @@ void chaos_sender_note(chaos_sender *sender, const char *what, uint64_t head);
 typedef void chaos_stream_fn(void *arg, const char *session, const char *stream, uint64_t head);
 TIDE_MUST_CHECK tide_status chaos_sender_streams(chaos_sender *sender, chaos_stream_fn *fn,
                                                  void *arg, tide_error *err);
-
-#endif

@@ -11,8 +11,7 @@
  *     everything has ended
  *
  * Threads: none. */
-#ifndef TIDEMARK_TESTS_CRASH_WORK_CHECK_H
-#define TIDEMARK_TESTS_CRASH_WORK_CHECK_H
+#pragma once
 
 #include "crash/work/work_load.h"
 
@@ -24,5 +23,3 @@ TIDE_MUST_CHECK tide_status work_check_keys(tide_store *store, tide_error *err);
 
 /* How many items have not ended? */
 TIDE_MUST_CHECK tide_status work_count_live(tide_store *store, int64_t *count, tide_error *err);
-
-#endif

@@ -19,8 +19,7 @@
  *     split  adds the follow-up first, in a transaction of its own
  *
  * Threads: a load is one thread (the runtime has its own); say is called on any. */
-#ifndef TIDEMARK_TESTS_CRASH_WORK_LOAD_H
-#define TIDEMARK_TESTS_CRASH_WORK_LOAD_H
+#pragma once
 
 #include <stdatomic.h>
 
@@ -78,5 +77,3 @@ void load_output(char out[48], const char *how, int64_t token);
 /* Follow-ups have no follow-ups. */
 bool load_is_root(const char *id);
 void load_follow_up_id(char out[LOAD_ID_SIZE], const char *root, int64_t token);
-
-#endif

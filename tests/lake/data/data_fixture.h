@@ -2,8 +2,7 @@
  *
  * There is no metabase: data_append and data_delete keep the list of files as commits would. Answers are texts: values with | between them, a line per row,
  * NULL as NULL, blobs in hexadecimal. */
-#ifndef TIDEMARK_TESTS_LAKE_DATA_DATA_FIXTURE_H
-#define TIDEMARK_TESTS_LAKE_DATA_DATA_FIXTURE_H
+#pragma once
 
 #include <limits.h>
 
@@ -62,5 +61,3 @@ tide_status data_try_ask(data_test *t, const char *text);
 int data_count_files(data_test *t);
 
 #define assert_answer(t, text, want) assert_string_equal(data_ask((t), (text)), (want))
-
-#endif

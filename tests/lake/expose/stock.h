@@ -2,8 +2,7 @@
  *
  * It reads the newest snapshot in a REPEATABLE READ transaction and commits by one batch: the snapshot (the one it read, plus 1), rows, changes. After an error that has
  * one of its words (primary key, unique, conflict, concurrent) it waits, reads what is new, and tries again. */
-#ifndef TIDEMARK_TESTS_LAKE_EXPOSE_STOCK_H
-#define TIDEMARK_TESTS_LAKE_EXPOSE_STOCK_H
+#pragma once
 
 #include <stdbool.h>
 #include <stdint.h>
@@ -52,5 +51,3 @@ int64_t stock_files(stock *s, int64_t table_id, int64_t snapshot);
 int64_t stock_count(stock *s, int64_t table_id, int64_t snapshot);
 /* -1: no such table at that snapshot. */
 int64_t stock_table(stock *s, const char *schema, const char *table, int64_t snapshot);
-
-#endif

@@ -2,8 +2,7 @@
  *
  * Rows are written first, as hand_sql texts; hand_commit makes them a snapshot, by the book: the digest is that of the rows, the parent the head. A text holds
  * %d-like arguments; what both engines understand is enough (TRUE, '...' for times and UUIDs). */
-#ifndef TIDEMARK_TESTS_LAKE_MAINTENANCE_HAND_H
-#define TIDEMARK_TESTS_LAKE_MAINTENANCE_HAND_H
+#pragma once
 
 #include "base/buffer.h"
 #include "lake/history.h"
@@ -81,5 +80,3 @@ void hand_expect_sound(hand *h);
 void hand_expect_broken(hand *h, const char *rule);
 /* Findings, some of this rule. */
 void hand_expect_among(hand *h, const char *rule);
-
-#endif

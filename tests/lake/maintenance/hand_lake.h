@@ -1,11 +1,8 @@
 /* hand_lake.h - a lake_case on the metabase that the cases of a program share (hand.h): empty, without files, with a handle of its own. */
-#ifndef TIDEMARK_TESTS_LAKE_MAINTENANCE_HAND_LAKE_H
-#define TIDEMARK_TESTS_LAKE_MAINTENANCE_HAND_LAKE_H
+#pragma once
 
 #include "lake/lake_fixture.h"
 #include "lake/maintenance/hand.h"
 
 lake_case hand_lake(void **state);
 void hand_lake_done(lake_case *l); /* the history is sound */
-
-#endif

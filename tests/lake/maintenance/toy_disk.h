@@ -1,8 +1,7 @@
 /* toy_disk.h - a disk of names: which files are there, since when, and which call on it fails.
  *
  * Paths are those that hand.h makes: below the data directory, s<schema>/t<table>/f<file>.parquet. */
-#ifndef TIDEMARK_TESTS_LAKE_MAINTENANCE_TOY_DISK_H
-#define TIDEMARK_TESTS_LAKE_MAINTENANCE_TOY_DISK_H
+#pragma once
 
 #include "lake/expire.h"
 #include "lake/maintenance/hand.h"
@@ -25,5 +24,3 @@ typedef struct toy_disk {
 void toy_disk_init(toy_disk *d, hand *h);
 void toy_disk_put(toy_disk *d, int64_t schema, int64_t table, int64_t file);
 int toy_disk_count(const toy_disk *d);
-
-#endif

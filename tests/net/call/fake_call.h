@@ -1,8 +1,7 @@
 /* fake_call.h - calls without a transport: what was sent and how it ended is noted.
  *
  * Stands in for call.c in tests of methods. A call is counted while it is held. */
-#ifndef TIDEMARK_TESTS_NET_CALL_FAKE_CALL_H
-#define TIDEMARK_TESTS_NET_CALL_FAKE_CALL_H
+#pragma once
 
 #include <stdbool.h>
 
@@ -34,5 +33,3 @@ void fake_call_run(tide_call *call, const tide_method *methods, const char *path
 void fake_call_cancel(tide_call *call);
 
 void fake_call_done(tide_call *call);
-
-#endif

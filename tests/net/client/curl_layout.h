@@ -1,7 +1,6 @@
 /* curl_layout.h - sizes and offsets of libcurl's structs, computed by two files: one includes
  * net/client/curl_api.h, the other curl's own header. curl_api_test.c compares the results. */
-#ifndef TIDE_TESTS_CURL_LAYOUT_H
-#define TIDE_TESTS_CURL_LAYOUT_H
+#pragma once
 
 #include <stddef.h>
 
@@ -21,5 +20,3 @@ extern const size_t curl_layout_theirs[CURL_LAYOUT_COUNT];
             offsetof(struct curl_sockaddr, protocol), offsetof(struct curl_sockaddr, addrlen),     \
             offsetof(struct curl_sockaddr, addr), offsetof(CURLMsg, msg),                          \
     }
-
-#endif

@@ -1,6 +1,5 @@
 /* echo.h - a gRPC server that others made (echo_server.py), as a process of its own. */
-#ifndef TIDEMARK_TESTS_NET_CLIENT_ECHO_H
-#define TIDEMARK_TESTS_NET_CLIENT_ECHO_H
+#pragma once
 
 #include "support/process/proc.h"
 
@@ -15,5 +14,3 @@ typedef struct echo {
 /* With a certificate and its key it speaks TLS; with ca it asks for one. Each may be NULL. */
 void echo_start(echo *e, const char *cert, const char *key, const char *ca);
 void echo_stop(echo *e);
-
-#endif

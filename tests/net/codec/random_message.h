@@ -1,6 +1,5 @@
 /* random_message.h - bytes of a random message of any type, as an encoder would write them. */
-#ifndef TIDEMARK_TESTS_NET_CODEC_RANDOM_MESSAGE_H
-#define TIDEMARK_TESTS_NET_CODEC_RANDOM_MESSAGE_H
+#pragma once
 
 #include <protobuf-c/protobuf-c.h>
 
@@ -11,5 +10,3 @@
  * their numbers, or, one time in four, in any order and several times. */
 void random_message(prng *random, const ProtobufCMessageDescriptor *descriptor, int depth,
                     tide_buffer *out);
-
-#endif

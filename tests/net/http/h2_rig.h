@@ -4,8 +4,7 @@
  * h2_rig_run moves bytes to and fro until nothing moves any more.
  *
  * Threads: none. */
-#ifndef TIDEMARK_TESTS_NET_HTTP_H2_RIG_H
-#define TIDEMARK_TESTS_NET_HTTP_H2_RIG_H
+#pragma once
 
 #include <nghttp2/nghttp2.h>
 #include <stdbool.h>
@@ -74,5 +73,3 @@ const char *h2_field(const tide_buffer *lines, const char *name);
 /* SimpleRequest{response_size}, StreamingOutputCallRequest{response_parameters: size, ...} */
 tide_view h2_simple_request(tide_buffer *out, int32_t response_size);
 tide_view h2_output_request(tide_buffer *out, const int32_t *sizes, size_t count);
-
-#endif

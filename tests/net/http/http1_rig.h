@@ -3,8 +3,7 @@
  * Time is virtual, the methods are those of test_service.h; what is blocking runs at once.
  *
  * Threads: none. */
-#ifndef TIDEMARK_TESTS_NET_HTTP_HTTP1_RIG_H
-#define TIDEMARK_TESTS_NET_HTTP_HTTP1_RIG_H
+#pragma once
 
 #include <stdbool.h>
 
@@ -44,5 +43,3 @@ const char *http1_rig_ask_bytes(http1_rig *rig, tide_view bytes);
 const char *http1_rig_ask(http1_rig *rig, const char *text);
 
 bool http1_rig_is_over(const http1_rig *rig);
-
-#endif

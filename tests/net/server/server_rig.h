@@ -1,8 +1,7 @@
 /* server_rig.h - the test server (net_test_server.c) as a process, and the programs that talk to it.
  *
  * Threads: none. */
-#ifndef TIDEMARK_TESTS_NET_SERVER_SERVER_RIG_H
-#define TIDEMARK_TESTS_NET_SERVER_SERVER_RIG_H
+#pragma once
 
 #include <stdbool.h>
 #include <stdint.h>
@@ -42,5 +41,3 @@ char *server_rig_client(const server_rig *rig, const char *name, const char *con
 
 /* Sanitizers take memory of their own: bounds are looked at only without them. */
 bool server_rig_is_sanitized(void);
-
-#endif

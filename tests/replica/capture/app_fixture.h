@@ -1,6 +1,5 @@
 /* app_fixture.h - a database of an application in a directory of its own, written by real programs. */
-#ifndef TIDEMARK_TESTS_REPLICA_CAPTURE_APP_FIXTURE_H
-#define TIDEMARK_TESTS_REPLICA_CAPTURE_APP_FIXTURE_H
+#pragma once
 
 #include "replica/node.h"
 #include "support/tempdir.h"
@@ -36,5 +35,3 @@ char *app_log(app_fixture *t, const char *table);
 void assert_log(app_fixture *t, const char *table, const char *expected);
 /* Forget the captured changes of a table. */
 void app_forget(app_fixture *t, const char *table);
-
-#endif

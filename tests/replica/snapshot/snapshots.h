@@ -1,6 +1,5 @@
 /* snapshots.h - nodes with tables of all kinds, and a snapshot of one of them. */
-#ifndef TIDEMARK_TESTS_REPLICA_SNAPSHOT_SNAPSHOTS_H
-#define TIDEMARK_TESTS_REPLICA_SNAPSHOT_SNAPSHOTS_H
+#pragma once
 
 #include "replica/snapshot.h"
 #include "replica/world.h"
@@ -21,5 +20,3 @@ tide_snapshot_restored snapshots_restore(snapshots *t, int node);
 /* Who waits for others' locks needs a clock that goes. */
 void snapshots_use_real_time(snapshots *t);
 int snapshots_count_files(const char *dir);
-
-#endif

@@ -1,8 +1,7 @@
 /* running_agent.h - a real process that serves (agent, serve, colony), and calls to it by our own client.
  *
  * Threads: a running_agent belongs to one thread; calls through its target may be made by any client. */
-#ifndef TIDEMARK_TESTS_SERVICES_AGENT_RUNNING_AGENT_H
-#define TIDEMARK_TESTS_SERVICES_AGENT_RUNNING_AGENT_H
+#pragma once
 
 #include <protobuf-c/protobuf-c.h>
 
@@ -40,5 +39,3 @@ TIDE_MUST_CHECK tide_status running_agent_call(tide_client *client, const char *
 int running_agent_http(const running_agent *agent, const char *path, const char *body);
 /* The body of a GET, for free; NULL: there was none, or a code other than 200. */
 char *running_agent_get(const running_agent *agent, const char *path);
-
-#endif

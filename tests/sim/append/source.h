@@ -12,8 +12,7 @@
  *     SOURCE_FORGETFUL  remembers what it has appended in memory, outside of the transaction
  *
  * Threads: none. */
-#ifndef TIDEMARK_TESTS_SIM_APPEND_SOURCE_H
-#define TIDEMARK_TESTS_SIM_APPEND_SOURCE_H
+#pragma once
 
 #include <tidemark/tidemark.h>
 
@@ -76,5 +75,3 @@ sim_actor append_source_actor(append_source *s);
 
 /* Every row, by number; for invariants. Returns how many; -1: not up, or it cannot be read. */
 int append_source_read(append_source *s, append_row rows[APPEND_ROWS_MAX]);
-
-#endif

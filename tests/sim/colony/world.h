@@ -17,8 +17,7 @@
  * is a record that an agent had under this number; no gap is open.
  *
  * Threads: none. */
-#ifndef TIDEMARK_TESTS_SIM_COLONY_WORLD_H
-#define TIDEMARK_TESTS_SIM_COLONY_WORLD_H
+#pragma once
 
 #include "colony/rig.h"
 #include "support/disk/fault_vfs.h"
@@ -185,5 +184,3 @@ void world_note_change(world *w, const tide_change *change);
 bool world_ledger_balances(void *arg, const sim *place, char why[SIM_WHY_MAX]);
 /* When all has settled. */
 void world_expect_end(world *w);
-
-#endif

@@ -23,8 +23,7 @@
  * with the disk: found by its number, which nobody has.
  *
  * Threads: none. */
-#ifndef TIDEMARK_TESTS_SIM_REPLICA_WORLD_H
-#define TIDEMARK_TESTS_SIM_REPLICA_WORLD_H
+#pragma once
 
 #include <sqlite3.h>
 
@@ -285,5 +284,3 @@ void world_plant_fault(world *w);
 
 /* Heal all, sync until nothing moves, and judge. */
 void world_expect_end(world *w);
-
-#endif

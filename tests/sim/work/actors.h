@@ -13,8 +13,7 @@
  * From calm_from_us on everybody behaves, and everything must come to an end.
  *
  * Threads: none. */
-#ifndef TIDEMARK_TESTS_SIM_WORK_ACTORS_H
-#define TIDEMARK_TESTS_SIM_WORK_ACTORS_H
+#pragma once
 
 #include "sim/work/machine.h"
 
@@ -98,5 +97,3 @@ void work_caller_crash(work_caller *c);
 void work_worker_init(work_world *w, int index);
 void work_boss_init(work_world *w);
 void work_stranger_init(work_world *w);
-
-#endif

@@ -8,8 +8,7 @@
  * PostgreSQL the server's own clock cannot be moved, so times are given as parameters there.
  *
  * Threads: none. One client at a time on SQLite. */
-#ifndef TIDEMARK_TESTS_SIM_WORK_CLIENT_H
-#define TIDEMARK_TESTS_SIM_WORK_CLIENT_H
+#pragma once
 
 #include <tidemark/env.h>
 #include <tidemark/store.h>
@@ -49,5 +48,3 @@ bool work_client_run(work_client *client, work_sql sql, const char *const *param
 int64_t work_client_time(const work_client *client, const char *column);
 /* A time as a parameter, whole seconds. */
 void work_client_seconds(char out[32], int64_t us);
-
-#endif

@@ -7,8 +7,7 @@
  *     reboot         a new boot id, the boot clock at 0; every process on the machine is gone
  *
  * Threads: none. */
-#ifndef TIDEMARK_TESTS_SIM_WORK_MACHINE_H
-#define TIDEMARK_TESTS_SIM_WORK_MACHINE_H
+#pragma once
 
 #include <tidemark/tidemark.h>
 
@@ -55,5 +54,3 @@ void work_machine_verify(work_machine *m);
 
 /* serve.c: the calls. */
 void work_serve_call(work_machine *m, const work_request *request, work_answer *answer);
-
-#endif

@@ -13,8 +13,7 @@
  * reboot ends them all. On PostgreSQL the wall clock is the server's.
  *
  * Threads: none. */
-#ifndef TIDEMARK_TESTS_SIM_WORK_MODEL_H
-#define TIDEMARK_TESTS_SIM_WORK_MODEL_H
+#pragma once
 
 #include <tidemark/store.h>
 
@@ -198,5 +197,3 @@ void work_expect_number(work_case *c, const char *what, int64_t expected, int64_
 void work_write_checkpoint(work_case *c, int task);
 void work_output(char out[WORK_TEXT_SIZE], int64_t token); /* what a worker writes on finish */
 #define WORK_SQL_OUTPUT "{\"by\":\"sql\"}"
-
-#endif

@@ -11,8 +11,7 @@
  * hashed byte by byte, and padding would be noise.
  *
  * Threads: none. */
-#ifndef TIDEMARK_TESTS_SIM_WORK_PLAN_H
-#define TIDEMARK_TESTS_SIM_WORK_PLAN_H
+#pragma once
 
 #include <stdbool.h>
 #include <stdint.h>
@@ -134,5 +133,3 @@ typedef struct work_answer {
     int64_t blocked;
     int64_t has_more;
 } work_answer;
-
-#endif

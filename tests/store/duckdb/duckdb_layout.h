@@ -1,7 +1,6 @@
 /* duckdb_layout.h - sizes and offsets of DuckDB's structs, computed by two files: one includes
  * store/duckdb/duckdb_api.h, the other DuckDB's own header. duckdb_api_test.c compares the results. */
-#ifndef TIDE_TESTS_DUCKDB_LAYOUT_H
-#define TIDE_TESTS_DUCKDB_LAYOUT_H
+#pragma once
 
 #include <stddef.h>
 
@@ -22,5 +21,3 @@ extern const size_t duckdb_layout_theirs[DUCKDB_LAYOUT_COUNT];
             offsetof(duckdb_interval, days), offsetof(duckdb_interval, micros),                    \
             sizeof(duckdb_timestamp), sizeof(duckdb_type), sizeof(duckdb_state),                   \
     }
-
-#endif

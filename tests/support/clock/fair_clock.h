@@ -10,8 +10,7 @@
  * wall_clock_ms. scripts/check/test-watchdog limits whole programs by the same rule.
  *
  * Threads: any. It is sampled when it is read, so waits read it at least every FAIR_SLICE_MS. */
-#ifndef TIDEMARK_TESTS_FAIR_CLOCK_H
-#define TIDEMARK_TESTS_FAIR_CLOCK_H
+#pragma once
 
 #include <pthread.h>
 #include <semaphore.h>
@@ -42,5 +41,3 @@ bool fair_wait_cond(pthread_cond_t *changed, pthread_mutex_t *lock, int64_t dead
 
 /* False: not posted by the deadline. */
 bool fair_wait_sem(sem_t *posted, int64_t deadline_ms);
-
-#endif

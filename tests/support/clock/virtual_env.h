@@ -14,8 +14,7 @@
  *
  * Threads: safe; one mutex, so concurrent callers see times that never go back. The order in
  * which threads draw random bytes decides which thread gets which: determinism needs a single thread. */
-#ifndef TIDEMARK_TESTS_VIRTUAL_ENV_H
-#define TIDEMARK_TESTS_VIRTUAL_ENV_H
+#pragma once
 
 #include <pthread.h>
 #include <stdint.h>
@@ -54,5 +53,3 @@ void virtual_env_reboot(virtual_env *v);
 
 /* A random version 4 UUID as text; the simulator makes boot ids by it too. */
 void virtual_env_make_boot_id(prng *random, char out[TIDE_BOOT_ID_SIZE]);
-
-#endif

@@ -9,8 +9,7 @@
  * A call of SQLite's passes the gate, is noted in the model, and then reaches the real file.
  *
  * Threads: one lock per disk, held from the verdict until the model and the real file agree. */
-#ifndef TIDEMARK_TESTS_FAULT_DISK_H
-#define TIDEMARK_TESTS_FAULT_DISK_H
+#pragma once
 
 #include <limits.h>
 #include <pthread.h>
@@ -49,5 +48,3 @@ extern const sqlite3_io_methods fault_file_methods;
 
 /* For calls that change nothing the disk model knows; takes the lock. SQLITE_OK: go on. */
 int fault_disk_judge(fault_vfs *disk, fault_vfs_call call);
-
-#endif

@@ -4,8 +4,7 @@
  * nothing to files: its verdict is what the call must return, and what that means.
  *
  * Threads: none; the disk's lock is held. Only the files of fault_vfs use it. */
-#ifndef TIDEMARK_TESTS_FAULT_GATE_H
-#define TIDEMARK_TESTS_FAULT_GATE_H
+#pragma once
 
 #include <stdbool.h>
 #include <stdint.h>
@@ -29,5 +28,3 @@ typedef struct fault_verdict {
 } fault_verdict;
 
 fault_verdict fault_gate_judge(fault_gate *gate, fault_vfs_call call);
-
-#endif

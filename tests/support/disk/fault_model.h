@@ -14,8 +14,7 @@
  *
  * Threads: none; the disk's lock is held.
  * Memory: running out is reported where a call of SQLite's is under way. Settling needs none. */
-#ifndef TIDEMARK_TESTS_FAULT_MODEL_H
-#define TIDEMARK_TESTS_FAULT_MODEL_H
+#pragma once
 
 #include <stdbool.h>
 #include <stddef.h>
@@ -103,5 +102,3 @@ void fault_model_settle(fault_model *model); /* the directory was synced: all en
 int64_t fault_model_used_len(const fault_model *model);
 uint64_t fault_model_oldest(const fault_model *model); /* serial of the oldest unsynced change */
 void fault_model_done(fault_model *model);
-
-#endif

@@ -6,8 +6,7 @@
  *
  * Survives: as in fault_vfs.h; the rig remembers what was acknowledged.
  * Threads: one rig belongs to one thread at a time. */
-#ifndef TIDEMARK_TESTS_FAULT_RIG_H
-#define TIDEMARK_TESTS_FAULT_RIG_H
+#pragma once
 
 #include <stdbool.h>
 #include <stdint.h>
@@ -56,5 +55,3 @@ bool fault_rig_has_up_to(sqlite3 *db, int tx);
 
 /* Of a disk whose power was cut: draw FAULT_RIG_IMAGES images and add up what they hold. */
 void fault_rig_draw_images(fault_rig *r, fault_rig_tally *t);
-
-#endif

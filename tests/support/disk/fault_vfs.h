@@ -56,8 +56,7 @@
  * content of the files plus all unsynced changes. Out of memory inside a call of SQLite's is
  * SQLITE_IOERR_NOMEM to it, so a disk made before an allocation sweep can be used in the sweep;
  * misuse, and trouble in the functions below, end the test program with a message. */
-#ifndef TIDEMARK_TESTS_FAULT_VFS_H
-#define TIDEMARK_TESTS_FAULT_VFS_H
+#pragma once
 
 #include <stdbool.h>
 #include <stdint.h>
@@ -160,5 +159,3 @@ void fault_vfs_image(fault_vfs *disk, fault_vfs_survival survival, prng *p, cons
  * range is cut to the file, and must not be empty then. Returns the position of the bit, counted
  * from the file's start. */
 int64_t fault_vfs_flip_bit(const char *path, int64_t first, int64_t len, prng *p);
-
-#endif

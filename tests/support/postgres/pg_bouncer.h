@@ -5,8 +5,7 @@
  *
  * Ends with pg_bouncer_stop; a test program that goes without it leaves a process that its directory's
  * end does not stop, so a case stops it in every way out. */
-#ifndef TIDEMARK_TESTS_PG_BOUNCER_H
-#define TIDEMARK_TESTS_PG_BOUNCER_H
+#pragma once
 
 #include "support/postgres/pg_cluster.h"
 
@@ -21,5 +20,3 @@ TIDE_MUST_CHECK tide_status pg_bouncer_start(pg_bouncer *b, const pg_cluster *cl
                                              const char *settings, tide_error *err);
 void pg_bouncer_stop(pg_bouncer *b);
 void pg_bouncer_url(const pg_bouncer *b, const char *database, char out[PG_CLUSTER_URL_MAX]);
-
-#endif

@@ -22,8 +22,7 @@
  * Threads: the functions that take a const cluster may run in any thread; the others in one at a
  * time.
  * Limits: PG_CLUSTER_DEADLINE_MS for every single wait. */
-#ifndef TIDEMARK_TESTS_PG_CLUSTER_H
-#define TIDEMARK_TESTS_PG_CLUSTER_H
+#pragma once
 
 #include <stdbool.h>
 #include <stdint.h>
@@ -119,5 +118,3 @@ TIDE_MUST_CHECK tide_status pg_cluster_drop_database(const pg_cluster *c, const 
 /* postgres://... for a database, over the socket, or over TCP in a cluster that has it. */
 void pg_cluster_url(const pg_cluster *c, const char *database, char out[PG_CLUSTER_URL_MAX]);
 void pg_cluster_tcp_url(const pg_cluster *c, const char *database, char out[PG_CLUSTER_URL_MAX]);
-
-#endif

@@ -7,8 +7,7 @@
  *     pg_url.c        URLs
  *
  * Threads: any. */
-#ifndef TIDEMARK_TESTS_PG_CLUSTER_INTERNAL_H
-#define TIDEMARK_TESTS_PG_CLUSTER_INTERNAL_H
+#pragma once
 
 #include <stddef.h>
 
@@ -26,5 +25,3 @@ TIDE_MUST_CHECK tide_status pg_find_programs(char out[TEMPDIR_PATH_MAX], tide_er
  * percent-encoded: everything but letters, digits and -._~ */
 void pg_append_text(char *out, size_t size, const char *text);
 void pg_append_encoded(char *out, size_t size, const char *text);
-
-#endif

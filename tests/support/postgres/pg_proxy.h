@@ -10,8 +10,7 @@
  *
  * Threads: two per connection and one that accepts; every function may be called from any thread.
  * Limits: PG_PROXY_CONNECTIONS over the proxy's life. */
-#ifndef TIDEMARK_TESTS_PG_PROXY_H
-#define TIDEMARK_TESTS_PG_PROXY_H
+#pragma once
 
 #include <stdbool.h>
 #include <stdint.h>
@@ -31,5 +30,3 @@ void pg_proxy_arm(pg_proxy *proxy, int64_t at, bool is_all);
 bool pg_proxy_disarm(pg_proxy *proxy);
 /* Messages since it was armed. */
 int64_t pg_proxy_messages(pg_proxy *proxy);
-
-#endif

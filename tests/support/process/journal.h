@@ -21,8 +21,7 @@
  * Threads: one.
  * Limits: KILL_LOOP_CHILDREN_MAX, KILL_LOOP_LINE_MAX, and silence_ms: children that print nothing
  * for so long are stuck, which is a failure. */
-#ifndef TIDEMARK_TESTS_JOURNAL_H
-#define TIDEMARK_TESTS_JOURNAL_H
+#pragma once
 
 #include <stddef.h>
 #include <stdint.h>
@@ -89,5 +88,3 @@ typedef struct kill_loop_result {
  * returns. */
 TIDE_MUST_CHECK tide_status kill_loop_run(const kill_loop *loop, ack_journal *journal,
                                           kill_loop_result *result, tide_error *err);
-
-#endif

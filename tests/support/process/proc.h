@@ -17,8 +17,7 @@
  * Threads: any thread may start children, also while others run: between fork and exec only
  * async-signal-safe calls are made. One proc belongs to one thread at a time.
  * Limits: PROC_OUTPUT_MAX bytes per stream in proc_run. */
-#ifndef TIDEMARK_TESTS_PROC_H
-#define TIDEMARK_TESTS_PROC_H
+#pragma once
 
 #include <limits.h>
 #include <stdbool.h>
@@ -114,5 +113,3 @@ TIDE_MUST_CHECK tide_status proc_find(const char *name, char out[PATH_MAX], tide
 /* Milliseconds of the clock for deadlines (fair_clock.h), nothing else: it is slower than the wall
  * clock while the machine is busy. */
 int64_t proc_now_ms(void);
-
-#endif

@@ -7,8 +7,7 @@
  *     proc_find.c     where the program under test is
  *
  * Threads: any. */
-#ifndef TIDEMARK_TESTS_PROC_INTERNAL_H
-#define TIDEMARK_TESTS_PROC_INTERNAL_H
+#pragma once
 
 #include <stdint.h>
 
@@ -20,5 +19,3 @@ int proc_slice_ms(int64_t deadline_ms);
 
 /* Closes what is open, and leaves -1. */
 void proc_close_fd(int *fd);
-
-#endif

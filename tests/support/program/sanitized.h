@@ -2,8 +2,7 @@
  *
  * A sanitizer's shadow memory counts as memory of the program, and libraries that are preloaded
  * (libfaketime) do not go with it. gcc defines macros, clang has features. */
-#ifndef TIDEMARK_TESTS_SANITIZED_H
-#define TIDEMARK_TESTS_SANITIZED_H
+#pragma once
 
 #if defined(__SANITIZE_ADDRESS__) || defined(__SANITIZE_THREAD__)
 #define IS_SANITIZED 1
@@ -15,6 +14,4 @@
 #endif
 #ifndef IS_SANITIZED
 #define IS_SANITIZED 0
-#endif
-
 #endif

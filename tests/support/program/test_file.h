@@ -14,8 +14,7 @@
  *     store-tests FILE -- ARGUMENT...         what a file passes to itself in a process of its own
  *
  * Threads: none. Files are registered before main. */
-#ifndef TIDEMARK_TESTS_SUPPORT_PROGRAM_TEST_FILE_H
-#define TIDEMARK_TESTS_SUPPORT_PROGRAM_TEST_FILE_H
+#pragma once
 
 #include <stddef.h>
 
@@ -52,5 +51,3 @@ const char *test_file_command(void);
 
 /* The argument behind --, from 0; NULL: there are no more. */
 const char *test_file_argument(int index);
-
-#endif

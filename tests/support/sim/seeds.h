@@ -11,8 +11,7 @@
  *
  * Threads: none. Limits: SEEDS_MAX. A file that cannot be read ends the program: seeds that failed
  * once must not be passed over in silence. */
-#ifndef TIDEMARK_TESTS_SEEDS_H
-#define TIDEMARK_TESTS_SEEDS_H
+#pragma once
 
 #include <stdbool.h>
 #include <stddef.h>
@@ -41,5 +40,3 @@ bool seeds_fail_again(uint64_t seed);
 
 /* "seed N is red as marked", or that the mark is to be removed, which is a failure: false. */
 bool seeds_judge_red(const seeds_line *line, bool has_failed);
-
-#endif

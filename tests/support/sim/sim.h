@@ -38,8 +38,7 @@
  * Threads: none. Limits: SIM_ACTORS_MAX, SIM_INVARIANTS_MAX, SIM_EVENTS_MAX events waiting, and
  * the number of events given to sim_run; reaching one of the last two is a failure of the run (a
  * storm, a livelock). */
-#ifndef TIDEMARK_TESTS_SIM_H
-#define TIDEMARK_TESTS_SIM_H
+#pragma once
 
 #include <stdbool.h>
 #include <stddef.h>
@@ -163,5 +162,3 @@ TIDE_MUST_CHECK bool sim_seeds(const char *world, uint64_t count, sim_run_fn run
  * found. */
 TIDE_MUST_CHECK bool sim_find_failure(uint64_t first, uint64_t count, sim_run_fn run, void *arg,
                                       uint64_t *failing_seed);
-
-#endif

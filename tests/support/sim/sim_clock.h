@@ -5,8 +5,7 @@
  * moves the actor ahead of the world, up to busy_until_us. Only the files of sim use it.
  *
  * Threads: none. */
-#ifndef TIDEMARK_TESTS_SIM_CLOCK_H
-#define TIDEMARK_TESTS_SIM_CLOCK_H
+#pragma once
 
 #include <stdint.h>
 
@@ -33,5 +32,3 @@ void sim_clock_reboot(sim_clock *c, int64_t at_us);
 
 /* The first true time at which the actor's clock shows local_us or more. */
 int64_t sim_clock_true_us(const sim_clock *c, int64_t local_us);
-
-#endif

@@ -4,8 +4,7 @@
  * run depends on nothing but its seed. Only the files of sim use it.
  *
  * Limits: SIM_EVENTS_MAX events. */
-#ifndef TIDEMARK_TESTS_SIM_QUEUE_H
-#define TIDEMARK_TESTS_SIM_QUEUE_H
+#pragma once
 
 #include <stdbool.h>
 #include <stddef.h>
@@ -49,5 +48,3 @@ const sim_event *sim_queue_peek(const sim_queue *q);
 /* One must be waiting. Its bytes are the caller's. */
 sim_event sim_queue_take(sim_queue *q);
 void sim_queue_done(sim_queue *q);
-
-#endif

@@ -10,8 +10,7 @@
  *     sim_seeds.c     many runs
  *
  * Threads: none. */
-#ifndef TIDEMARK_TESTS_SIM_WORLD_H
-#define TIDEMARK_TESTS_SIM_WORLD_H
+#pragma once
 
 #include "support/prng.h"
 #include "support/sim/sim.h"
@@ -83,5 +82,3 @@ void sim_maybe_crash_after(sim *world, sim_id id);
 void sim_crash_somebody(sim *world);
 void sim_cut_somebody(sim *world);
 void sim_calm_down(sim *world);
-
-#endif

@@ -5,8 +5,7 @@
  * writes it.
  *
  * Threads: one connection belongs to one thread. */
-#ifndef TIDEMARK_TESTS_RAW_SQL_H
-#define TIDEMARK_TESTS_RAW_SQL_H
+#pragma once
 
 #include <libpq-fe.h>
 #include <sqlite3.h>
@@ -40,5 +39,3 @@ int64_t raw_number(raw_sql *raw, const char *format, ...) __attribute__((format(
 
 /* An expression for the real time, so many seconds from now. One of a few buffers, used in turn. */
 const char *raw_time(const raw_sql *raw, int seconds);
-
-#endif

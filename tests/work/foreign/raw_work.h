@@ -2,8 +2,7 @@
  *
  * A claim "by the library" is what the library's statement looks like to the database: revision and token rise. On
  * PostgreSQL the library's statements also open and close its attempts; on SQLite triggers do that. */
-#ifndef TIDEMARK_TESTS_RAW_WORK_H
-#define TIDEMARK_TESTS_RAW_WORK_H
+#pragma once
 
 #include "work/foreign/raw_sql.h"
 
@@ -26,5 +25,3 @@ void bring_to(raw_sql *raw, const char *id, const char *status);
 int64_t token_of(raw_sql *raw, const char *id);
 /* Valid until the next call on raw. */
 const char *status_of(raw_sql *raw, const char *id);
-
-#endif
