@@ -5,6 +5,8 @@
 #include <stdbool.h>
 #include <stdlib.h>
 
+#include "base/lock.h"
+
 typedef struct member {
     struct member *next;
     void *what;
@@ -102,9 +104,8 @@ void tide_combiner_pass(tide_combiner_turn *turn)
 {
     if (!turn)
         return;
-    (void)pthread_mutex_lock(&turn->crew->lock);
+    TIDE_HOLD(&turn->crew->lock);
     end_turn(turn);
-    (void)pthread_mutex_unlock(&turn->crew->lock);
 }
 
 static int take_batch(const tide_combiner *crew, line *from, member **batch)
@@ -169,21 +170,19 @@ void tide_combiner_do(tide_combiner *crew, int64_t key, void *what, tide_combine
 int tide_combiner_queued(tide_combiner *crew, int64_t key)
 {
     int count = 0;
-    (void)pthread_mutex_lock(&crew->lock);
+    TIDE_HOLD(&crew->lock);
     for (const line *at = crew->lines; at; at = at->next)
         for (const member *m = at->key == key ? at->first : NULL; m; m = m->next)
             count++;
-    (void)pthread_mutex_unlock(&crew->lock);
     return count;
 }
 
 int tide_combiner_waiting(tide_combiner *crew)
 {
     int count = 0;
-    (void)pthread_mutex_lock(&crew->lock);
+    TIDE_HOLD(&crew->lock);
     for (const line *at = crew->lines; at; at = at->next)
         for (const member *m = at->first; m; m = m->next)
             count++;
-    (void)pthread_mutex_unlock(&crew->lock);
     return count;
 }

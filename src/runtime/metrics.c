@@ -7,6 +7,7 @@
 #include <string.h>
 
 #include "base/cleanup.h"
+#include "base/lock.h"
 #include "base/text/utf8.h"
 #include "runtime/metrics_internal.h"
 
@@ -213,7 +214,7 @@ static tide_series *find_or_add(tide_metrics *metrics, tide_metric_family *famil
     const uint64_t hash = hash_values(values, count);
     tide_series *found = NULL;
     *is_other = false;
-    pthread_mutex_lock(&metrics->lock);
+    TIDE_HOLD(&metrics->lock);
     if (family->slots)
         found = *find_slot(family, hash);
     while (found && !(found->hash == hash && has_values(found, values, count)))
@@ -225,7 +226,6 @@ static tide_series *find_or_add(tide_metrics *metrics, tide_metric_family *famil
         family->has_other = true;
         *is_other = true;
     }
-    pthread_mutex_unlock(&metrics->lock);
     return found;
 }
 

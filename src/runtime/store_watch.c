@@ -10,6 +10,7 @@
 #include <tidemark/identity.h>
 
 #include "base/cleanup.h"
+#include "base/lock.h"
 #include "base/text/utf8.h"
 #include "store/identity.h"
 #include "store/statement.h"
@@ -162,7 +163,7 @@ void tide_store_watch_sink(tide_store_watch *watch, tide_status status, const ch
 {
     if (!watch->env || (status < TIDE_OK && !is_of_sink(status)))
         return;
-    (void)pthread_mutex_lock(&watch->lock);
+    TIDE_HOLD(&watch->lock);
     if (status < TIDE_OK) {
         watch->is_sink_failing = true;
         note_failure(watch, status, text);
@@ -170,7 +171,6 @@ void tide_store_watch_sink(tide_store_watch *watch, tide_status status, const ch
         watch->is_sink_failing = false;
         note_success(watch);
     }
-    (void)pthread_mutex_unlock(&watch->lock);
 }
 
 /* ---- brackets and the probe ---- */
@@ -179,20 +179,18 @@ void tide_store_watch_begin(tide_store_watch *watch, tide_store_bracket bracket)
 {
     if (!watch->env)
         return;
-    (void)pthread_mutex_lock(&watch->lock);
+    TIDE_HOLD(&watch->lock);
     watch->begun_us[bracket] = now_us(watch);
-    (void)pthread_mutex_unlock(&watch->lock);
 }
 
 void tide_store_watch_end(tide_store_watch *watch, tide_store_bracket bracket, tide_status status)
 {
     if (!watch->env)
         return;
-    (void)pthread_mutex_lock(&watch->lock);
+    TIDE_HOLD(&watch->lock);
     watch->begun_us[bracket] = 0;
     if (status >= TIDE_OK)
         watch->success_us = now_us(watch); /* failures end when the store reports it */
-    (void)pthread_mutex_unlock(&watch->lock);
 }
 
 static tide_status probe_read(tide_tx *tx, void *arg, tide_error *err)
@@ -220,10 +218,9 @@ static void measure_disk(tide_store_watch *watch)
         tide_store_url_parse(&url, tide_store_name(watch->store), NULL) < TIDE_OK ||
         statvfs(url.target, &disk) != 0)
         return;
-    (void)pthread_mutex_lock(&watch->lock);
+    TIDE_HOLD(&watch->lock);
     watch->disk_free = (int64_t)(disk.f_bavail * disk.f_frsize);
     watch->disk_size = (int64_t)(disk.f_blocks * disk.f_frsize);
-    (void)pthread_mutex_unlock(&watch->lock);
 }
 
 tide_status tide_store_watch_probe(tide_store_watch *watch, tide_error *err)
@@ -282,9 +279,8 @@ void tide_store_watch_state(tide_store_watch *watch, tide_store_state *out)
     *out = (tide_store_state){.is_up = true, .disk_free = -1};
     if (!watch->env)
         return;
-    (void)pthread_mutex_lock(&watch->lock);
+    TIDE_HOLD(&watch->lock);
     get_state(watch, out);
-    (void)pthread_mutex_unlock(&watch->lock);
 }
 
 void tide_store_watch_check(tide_store_watch *watch)

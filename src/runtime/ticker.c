@@ -11,6 +11,7 @@
 #include <unistd.h>
 
 #include "base/cleanup.h"
+#include "base/lock.h"
 #include "base/thread.h"
 
 #define STOP_US INT64_C(200000)    /* a step's own wait notices a stop or a wake after this time */
@@ -88,10 +89,8 @@ static void log_recovery(const tide_ticker *ticker, const bound_step *b, int64_t
 
 static bool is_stopping(tide_ticker *ticker)
 {
-    (void)pthread_mutex_lock(&ticker->lock);
-    const bool is = ticker->is_stopping;
-    (void)pthread_mutex_unlock(&ticker->lock);
-    return is;
+    TIDE_HOLD(&ticker->lock);
+    return ticker->is_stopping;
 }
 
 static void note_failure(tide_ticker *ticker, bound_step *b, tide_status status,
@@ -196,9 +195,8 @@ static bound_step *find_waiter(const lane *l)
 
 static void mark_woken(tide_ticker *ticker, bound_step *b)
 {
-    (void)pthread_mutex_lock(&ticker->lock);
+    TIDE_HOLD(&ticker->lock);
     b->is_woken = true;
-    (void)pthread_mutex_unlock(&ticker->lock);
 }
 
 /* The watches of steps that may be woken by now. A watch that is ready stays so until its step
@@ -411,13 +409,12 @@ void tide_ticker_wake(tide_ticker *ticker, const char *name)
 {
     if (!ticker)
         return;
-    (void)pthread_mutex_lock(&ticker->lock);
+    TIDE_HOLD(&ticker->lock);
     for (bound_step *b = ticker->steps; b; b = b->next)
         if (strcmp(b->step->name, name) == 0) {
             b->is_woken = true;
             wake_lane(b->lane);
         }
-    (void)pthread_mutex_unlock(&ticker->lock);
 }
 
 void tide_ticker_stop(tide_ticker *ticker)

@@ -9,6 +9,7 @@
 #include "base/buffer.h"
 #include "base/cleanup.h"
 #include "base/interface/caller.h"
+#include "base/lock.h"
 #include "base/text/uuid.h"
 #include "store/engine.h"
 #include "store/identity.h"
@@ -515,33 +516,28 @@ tide_status tide_identity_recheck(tide_store *store, const tide_identity_runner 
 
 void tide_store_identity(tide_store *store, tide_identity *out)
 {
-    (void)pthread_mutex_lock(&store->identity_lock);
+    TIDE_HOLD(&store->identity_lock);
     *out = store->identity;
-    (void)pthread_mutex_unlock(&store->identity_lock);
 }
 
 int64_t tide_store_epoch_changes(tide_store *store)
 {
-    (void)pthread_mutex_lock(&store->identity_lock);
-    const int64_t count = store->epoch_changes;
-    (void)pthread_mutex_unlock(&store->identity_lock);
-    return count;
+    TIDE_HOLD(&store->identity_lock);
+    return store->epoch_changes;
 }
 
 void tide_store_on_epoch(tide_store *store, tide_store_epoch_fn *fn, void *arg)
 {
-    (void)pthread_mutex_lock(&store->identity_lock);
+    TIDE_HOLD(&store->identity_lock);
     store->on_epoch = fn;
     store->on_epoch_arg = arg;
-    (void)pthread_mutex_unlock(&store->identity_lock);
 }
 
 void tide_store_on_failure(tide_store *store, tide_store_failure_fn *fn, void *arg)
 {
-    (void)pthread_mutex_lock(&store->identity_lock);
+    TIDE_HOLD(&store->identity_lock);
     store->on_failure = fn;
     store->on_failure_arg = arg;
-    (void)pthread_mutex_unlock(&store->identity_lock);
 }
 
 typedef struct raise_request {

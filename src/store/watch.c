@@ -11,6 +11,7 @@
 #include <unistd.h>
 
 #include "base/interface/caller.h"
+#include "base/lock.h"
 #include "base/thread.h"
 #include "store/engine.h"
 
@@ -65,11 +66,10 @@ static void make_ready(const tide_watch *watch)
 
 void tide_watch_signal(tide_store *store, const char *topic)
 {
-    (void)pthread_mutex_lock(&store->watch_lock);
+    TIDE_HOLD(&store->watch_lock);
     for (const tide_watch *watch = store->watches; watch; watch = watch->next)
         if (!topic || strcmp(watch->topic, topic) == 0)
             make_ready(watch);
-    (void)pthread_mutex_unlock(&store->watch_lock);
 }
 
 void tide_watch_signal_topics(tide_store *store, const tide_topics *topics)

@@ -12,6 +12,7 @@
 
 #include <tidemark/watch.h>
 
+#include "base/lock.h"
 #include "base/thread.h"
 
 enum {
@@ -40,20 +41,19 @@ struct tide_events {
 
 static bool add_page(tide_events *events, tide_call *call)
 {
-    (void)pthread_mutex_lock(&events->lock);
+    TIDE_HOLD(&events->lock);
     const bool has_room = !events->is_closed && events->page_count < TIDE_WEB_LISTENERS;
     if (has_room) {
         tide_call_hold(call);
         events->pages[events->page_count++] = call;
     }
-    (void)pthread_mutex_unlock(&events->lock);
     return has_room;
 }
 
 /* To every page; those that left or do not read are let go. */
 static void tell_pages(tide_events *events, tide_view text)
 {
-    (void)pthread_mutex_lock(&events->lock);
+    TIDE_HOLD(&events->lock);
     int kept = 0;
     for (int i = 0; i < events->page_count; i++) {
         tide_call *call = events->pages[i];
@@ -65,19 +65,17 @@ static void tell_pages(tide_events *events, tide_view text)
         tide_call_release(call);
     }
     events->page_count = kept;
-    (void)pthread_mutex_unlock(&events->lock);
 }
 
 static void end_pages(tide_events *events)
 {
-    (void)pthread_mutex_lock(&events->lock);
+    TIDE_HOLD(&events->lock);
     events->is_closed = true;
     for (int i = 0; i < events->page_count; i++) {
         tide_call_end(events->pages[i], TIDE_OK, NULL);
         tide_call_release(events->pages[i]);
     }
     events->page_count = 0;
-    (void)pthread_mutex_unlock(&events->lock);
 }
 
 static void serve_events(tide_call *call, tide_view body, void *arg)

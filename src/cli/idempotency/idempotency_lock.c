@@ -4,6 +4,7 @@
 #include <unistd.h>
 
 #include "base/cond_wait.h"
+#include "base/lock.h"
 #include "base/thread.h"
 
 #define RENEW_MAX_US INT64_C(60000000) /* at most so far apart */
@@ -46,7 +47,7 @@ static int64_t renew(tide_cli_lock *lock)
 static void *keep_renewing(void *arg)
 {
     tide_cli_lock *lock = arg;
-    (void)pthread_mutex_lock(&lock->mutex);
+    TIDE_HOLD(&lock->mutex);
     int64_t next_us = lock->until_us - lock->lock_us + min_us(lock->lock_us / 3, RENEW_MAX_US);
     while (!lock->is_ending && !lock->is_lost) {
         if (lock->env->boot_us(lock->env) < next_us)
@@ -54,7 +55,6 @@ static void *keep_renewing(void *arg)
         else
             next_us = renew(lock);
     }
-    (void)pthread_mutex_unlock(&lock->mutex);
     return NULL;
 }
 
@@ -106,10 +106,8 @@ void tide_cli_lock_hear(void *arg, tide_child *child, tide_child_watch *watch)
 
 bool tide_cli_lock_lasts(tide_cli_lock *lock)
 {
-    (void)pthread_mutex_lock(&lock->mutex);
-    const bool lasts = !lock->is_lost && lock->env->boot_us(lock->env) < lock->until_us;
-    (void)pthread_mutex_unlock(&lock->mutex);
-    return lasts;
+    TIDE_HOLD(&lock->mutex);
+    return !lock->is_lost && lock->env->boot_us(lock->env) < lock->until_us;
 }
 
 void tide_cli_lock_end(tide_cli_lock *lock)

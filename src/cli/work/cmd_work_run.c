@@ -1,4 +1,5 @@
 /* cmd_work_run.c - tidemark work run: a worker whose function is a command. */
+#include "base/lock.h"
 #include "cli/work/cmd_work.h"
 
 #include <inttypes.h>
@@ -67,7 +68,7 @@ static void report(void *arg, tide_worker_event event, const tide_work_claimed *
     reporter *to = arg;
     if (event == TIDE_WORKER_SWEPT)
         return;
-    (void)pthread_mutex_lock(&to->lock);
+    TIDE_HOLD(&to->lock);
     if (to->out->is_json) {
         tide_cli_json_begin(to->out);
         tide_cli_json_text(to->out, "event", name_event(event));
@@ -84,7 +85,6 @@ static void report(void *arg, tide_worker_event event, const tide_work_claimed *
         tide_cli_print(stderr, "%s %s%s%s\n", name_event(event), item ? item->work_item_id : "",
                        err ? ": " : "", err ? err->text : "");
     }
-    (void)pthread_mutex_unlock(&to->lock);
 }
 
 static tide_status print_totals(tide_cli *cli, const tide_worker *worker, tide_error *err)

@@ -12,6 +12,7 @@
 
 #include "base/cleanup.h"
 #include "base/file.h"
+#include "base/lock.h"
 #include "base/text/json.h"
 #include "base/text/json_canon.h"
 #include "base/thread.h"
@@ -36,23 +37,21 @@ void tide_work_children_done(tide_work_children *children)
 
 static void enter(tide_work_children *children, const tide_job *job, int stop_fd)
 {
-    (void)pthread_mutex_lock(&children->lock);
+    TIDE_HOLD(&children->lock);
     for (int i = 0; i < TIDE_WORK_CHILD_RUNNING_MAX; i++) {
         if (children->slots[i].job)
             continue;
         children->slots[i] = (tide_work_child_slot){.job = job, .stop_fd = stop_fd};
         break;
     }
-    (void)pthread_mutex_unlock(&children->lock);
 }
 
 static void leave(tide_work_children *children, const tide_job *job)
 {
-    (void)pthread_mutex_lock(&children->lock);
+    TIDE_HOLD(&children->lock);
     for (int i = 0; i < TIDE_WORK_CHILD_RUNNING_MAX; i++)
         if (children->slots[i].job == job)
             children->slots[i].job = NULL;
-    (void)pthread_mutex_unlock(&children->lock);
 }
 
 static void raise_flag(int fd)
@@ -65,11 +64,10 @@ static void raise_flag(int fd)
 void tide_work_child_stop(void *arg, tide_job *job)
 {
     tide_work_children *children = arg;
-    (void)pthread_mutex_lock(&children->lock);
+    TIDE_HOLD(&children->lock);
     for (int i = 0; i < TIDE_WORK_CHILD_RUNNING_MAX; i++)
         if (children->slots[i].job == job)
             raise_flag(children->slots[i].stop_fd);
-    (void)pthread_mutex_unlock(&children->lock);
 }
 
 /* ---- one run ---- */

@@ -5,6 +5,7 @@
 #include <string.h>
 
 #include "base/buffer.h"
+#include "base/lock.h"
 #include "net/codec/protobuf_wire.h"
 
 #include "grpc_health_v1_health.pb-c.h"
@@ -118,7 +119,7 @@ static void send_status(tide_call *call, tide_health_status status)
 /* A watcher that has not been told the present status of its service; *call is held. */
 static bool next_news(tide_health *health, tide_call **call, tide_health_status *status)
 {
-    (void)pthread_mutex_lock(&health->state);
+    TIDE_HOLD(&health->state);
     bool is_news = false;
     for (watcher *w = health->watchers; w && !is_news; w = w->next) {
         *status = get_status(health, tide_view_of(w->name));
@@ -130,7 +131,6 @@ static bool next_news(tide_health *health, tide_call **call, tide_health_status 
             tide_call_hold(*call);
         }
     }
-    (void)pthread_mutex_unlock(&health->state);
     return is_news;
 }
 
@@ -190,19 +190,16 @@ void tide_health_set_impaired(tide_health *health, bool is_impaired)
 
 tide_health_status tide_health_get(tide_health *health, tide_view name)
 {
-    (void)pthread_mutex_lock(&health->state);
-    const tide_health_status status = get_status(health, name);
-    (void)pthread_mutex_unlock(&health->state);
-    return status;
+    TIDE_HOLD(&health->state);
+    return get_status(health, name);
 }
 
 static watcher *take_watchers(tide_health *health)
 {
-    (void)pthread_mutex_lock(&health->state);
+    TIDE_HOLD(&health->state);
     watcher *all = health->watchers;
     health->watchers = NULL;
     health->watcher_count = 0;
-    (void)pthread_mutex_unlock(&health->state);
     return all;
 }
 

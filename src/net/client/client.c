@@ -5,16 +5,15 @@
 #include <string.h>
 
 #include "base/cleanup.h"
+#include "base/lock.h"
 #include "net/client/client_internal.h"
 #include "net/server/auth.h"
 #include "net/server/tls.h"
 
 bool tide_client_is_stopping(tide_client *client)
 {
-    pthread_mutex_lock(&client->lock);
-    const bool is_stopping = client->is_stopping;
-    pthread_mutex_unlock(&client->lock);
-    return is_stopping;
+    TIDE_HOLD(&client->lock);
+    return client->is_stopping;
 }
 
 void tide_client_stop(tide_client *client)

@@ -5,6 +5,7 @@
 #include <string.h>
 
 #include "base/cond_wait.h"
+#include "base/lock.h"
 #include "net/client/client_internal.h"
 
 /* How one try ended. */
@@ -71,13 +72,12 @@ static outcome try_once(tide_client *client, const tide_client_request *request,
         ended.status = tide_client_next(stream, &reply->message, err);
     if (ended.status == TIDE_NONE)
         ended.status = TIDE_OK;
-    pthread_mutex_lock(&stream->lock);
+    TIDE_HOLD(&stream->lock);
     if (stream->is_over) {
         ended.was_unsent = stream->was_unsent;
         ended.is_retry_refused = stream->is_retry_refused;
         take_reply(reply, stream, !is_grpc);
     }
-    pthread_mutex_unlock(&stream->lock);
     return ended;
 }
 

@@ -15,6 +15,7 @@
 #include <unistd.h>
 
 #include "base/cleanup.h"
+#include "base/lock.h"
 #include "base/thread.h"
 #include "net/client/client_internal.h"
 
@@ -174,12 +175,10 @@ static void drop(tide_client_stream *stream, CURLcode result)
 static bool is_given_up(tide_client_stream *stream)
 {
     const bool is_stopping = tide_client_is_stopping(stream->client);
-    pthread_mutex_lock(&stream->lock);
+    TIDE_HOLD(&stream->lock);
     if (is_stopping)
         stream->is_cancelled = true;
-    const bool is_cancelled = stream->is_cancelled;
-    pthread_mutex_unlock(&stream->lock);
-    return is_cancelled;
+    return stream->is_cancelled;
 }
 
 /* New, resumed or cancelled; the reference of the list of pending ones is ours now. */
@@ -553,10 +552,9 @@ void tide_client_hub_bury(tide_client_hub *hub, tide_client_sockets *sockets)
 void tide_client_hub_join(tide_client_hub *hub, tide_client *client)
 {
     client->hub = hub;
-    pthread_mutex_lock(&hub->lock);
+    TIDE_HOLD(&hub->lock);
     client->multi = hub->rooms[hub->next_room].multi;
     hub->next_room = (hub->next_room + 1) % hub->room_count;
-    pthread_mutex_unlock(&hub->lock);
 }
 
 static void tell(tide_client *client, bool is_closing)
@@ -583,10 +581,9 @@ void tide_client_hub_leave(tide_client *client)
     tide_client_hub *hub = client->hub;
     assert(!pthread_equal(pthread_self(), hub->thread));
     tell(client, true);
-    pthread_mutex_lock(&hub->lock);
+    TIDE_HOLD(&hub->lock);
     while (!client->is_gone)
         pthread_cond_wait(&hub->gone, &hub->lock);
-    pthread_mutex_unlock(&hub->lock);
 }
 
 /* ---- open, close ---- */

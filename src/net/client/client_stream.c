@@ -2,6 +2,7 @@
 #include <stdlib.h>
 
 #include "base/cleanup.h"
+#include "base/lock.h"
 #include "net/client/client_internal.h"
 
 enum {
@@ -248,10 +249,8 @@ tide_status tide_client_next(tide_client_stream *stream, tide_buffer *message, t
 
 bool tide_client_is_ready(tide_client_stream *stream)
 {
-    pthread_mutex_lock(&stream->lock);
-    const bool is_ready = stream->first || stream->is_over;
-    pthread_mutex_unlock(&stream->lock);
-    return is_ready;
+    TIDE_HOLD(&stream->lock);
+    return stream->first || stream->is_over;
 }
 
 const tide_client_reply *tide_client_stream_reply(const tide_client_stream *stream)

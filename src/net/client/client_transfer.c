@@ -5,6 +5,7 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "base/lock.h"
 #include "net/client/client_internal.h"
 
 void tide_client_message_free(tide_client_message *message)
@@ -35,7 +36,7 @@ static void fail(tide_client_stream *stream, tide_status status, const char *for
 static size_t give_bytes(char *out, size_t size, size_t count, void *arg)
 {
     tide_client_stream *stream = arg;
-    pthread_mutex_lock(&stream->lock);
+    TIDE_HOLD(&stream->lock);
     size_t len = stream->out.len - stream->out_at;
     if (len > size * count)
         len = size * count;
@@ -51,7 +52,6 @@ static size_t give_bytes(char *out, size_t size, size_t count, void *arg)
         len = CURL_READFUNC_PAUSE;
     }
     pthread_cond_broadcast(&stream->changed);
-    pthread_mutex_unlock(&stream->lock);
     return len;
 }
 
@@ -210,7 +210,7 @@ static size_t take_bytes(char *bytes, size_t size, size_t count, void *arg)
     tide_client_stream *stream = arg;
     const size_t len = size * count;
     size_t taken = len;
-    pthread_mutex_lock(&stream->lock);
+    TIDE_HOLD(&stream->lock);
     if (speaks_grpc(stream)) {
         if (!stream->on_over && stream->queued_len > stream->client->options.queue_len) {
             stream->is_in_paused = true;
@@ -221,7 +221,6 @@ static size_t take_bytes(char *bytes, size_t size, size_t count, void *arg)
     } else if (!take_plain(stream, tide_view_bytes(bytes, len))) {
         taken = 0;
     }
-    pthread_mutex_unlock(&stream->lock);
     return taken;
 }
 

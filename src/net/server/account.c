@@ -6,6 +6,8 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "base/lock.h"
+
 enum { HOST_SIZE = 64 };
 
 _Static_assert(sizeof(tide_account_key) == 14, "keys are compared as bytes, without gaps");
@@ -95,14 +97,13 @@ static tide_account *make_account(const tide_accounts *accounts, const tide_acco
 tide_account *tide_account_get(tide_accounts *accounts, const char *peer, tide_peer_owner owner)
 {
     const tide_account_key key = make_key(peer, owner);
-    (void)pthread_mutex_lock(&accounts->lock);
+    TIDE_HOLD(&accounts->lock);
     tide_account **at = find_place(accounts, &key);
     if (!*at)
         *at = make_account(accounts, &key);
     tide_account *account = *at;
     if (account)
         account->refs++;
-    (void)pthread_mutex_unlock(&accounts->lock);
     return account;
 }
 

@@ -7,6 +7,7 @@
 
 #include "base/cleanup.h"
 #include "base/file.h"
+#include "base/lock.h"
 
 enum { CACHE_WAYS = 4 }; /* places in which one token may lie */
 
@@ -53,10 +54,9 @@ void tide_auth_close(tide_auth *auth)
 
 void tide_auth_forget(tide_auth *auth)
 {
-    pthread_mutex_lock(&auth->lock);
+    TIDE_HOLD(&auth->lock);
     auth->generation++;
     memset(auth->cache, 0, sizeof auth->cache);
-    pthread_mutex_unlock(&auth->lock);
 }
 
 static void wipe(tide_buffer *text)
@@ -127,17 +127,14 @@ static watched_peer *get_peer(tide_auth *auth, const char *peer)
 
 static bool is_guessing(tide_auth *auth, const char *peer)
 {
-    pthread_mutex_lock(&auth->lock);
-    const bool is_over = get_peer(auth, peer)->bad_count >= TIDE_AUTH_BAD_MAX;
-    pthread_mutex_unlock(&auth->lock);
-    return is_over;
+    TIDE_HOLD(&auth->lock);
+    return get_peer(auth, peer)->bad_count >= TIDE_AUTH_BAD_MAX;
 }
 
 static void note_bad(tide_auth *auth, const char *peer)
 {
-    pthread_mutex_lock(&auth->lock);
+    TIDE_HOLD(&auth->lock);
     get_peer(auth, peer)->bad_count++;
-    pthread_mutex_unlock(&auth->lock);
 }
 
 /* ---- tokens ---- */
@@ -206,7 +203,7 @@ static tide_auth_answer get_known(tide_auth *auth, const uint8_t digest[TIDE_SHA
 {
     tide_auth_answer answer = {.role = TIDE_ROLE_NONE};
     *age_us = INT64_MAX;
-    pthread_mutex_lock(&auth->lock);
+    TIDE_HOLD(&auth->lock);
     *generation = auth->generation;
     const cached_token *cached = find_cached(auth, digest);
     if (find_in_file(auth, digest, &answer)) {
@@ -215,19 +212,17 @@ static tide_auth_answer get_known(tide_auth *auth, const uint8_t digest[TIDE_SHA
         answer = cached->answer;
         *age_us = now_us - cached->asked_at_us;
     }
-    pthread_mutex_unlock(&auth->lock);
     return answer;
 }
 
 static void learn(tide_auth *auth, const uint8_t digest[TIDE_SHA256_LEN], tide_status status,
                   const tide_auth_answer *answer, int64_t asked_at_us, uint64_t generation)
 {
-    pthread_mutex_lock(&auth->lock);
+    TIDE_HOLD(&auth->lock);
     if (status == TIDE_OK && auth->generation == generation)
         keep_cached(auth, digest, answer, asked_at_us);
     else if (status == TIDE_E_UNAUTHENTICATED)
         drop_cached(auth, digest);
-    pthread_mutex_unlock(&auth->lock);
 }
 
 /* Who guesses is not answered; who is known to be good at the same address is. */

@@ -7,6 +7,7 @@
 #include <sys/eventfd.h>
 #include <unistd.h>
 
+#include "base/lock.h"
 #include "base/thread.h"
 
 static void lock_loop(tide_loop *loop)
@@ -35,10 +36,9 @@ void tide_loop_give_back(tide_loop_shared *shared, const tide_peer_key *key, boo
     if (has_key)
         tide_peers_leave(&shared->peers, key);
     tide_count(&shared->site->counters.connections_open, -1);
-    (void)pthread_mutex_lock(&shared->lock);
+    TIDE_HOLD(&shared->lock);
     shared->link_count--;
     (void)pthread_cond_broadcast(&shared->emptied);
-    (void)pthread_mutex_unlock(&shared->lock);
 }
 
 void tide_link_wake(void *woken)

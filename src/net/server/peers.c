@@ -5,6 +5,8 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "base/lock.h"
+
 enum { FIRST_SLOTS = 64 };
 
 void tide_peers_init(tide_peers *peers)
@@ -80,7 +82,7 @@ static bool make_room(tide_peers *peers)
 
 bool tide_peers_enter(tide_peers *peers, const tide_peer_key *key, int64_t max)
 {
-    (void)pthread_mutex_lock(&peers->lock);
+    TIDE_HOLD(&peers->lock);
     bool is_in = make_room(peers);
     if (is_in) {
         tide_peer_slot *slot = find_slot(peers, key);
@@ -91,7 +93,6 @@ bool tide_peers_enter(tide_peers *peers, const tide_peer_key *key, int64_t max)
         }
         slot->count += is_in;
     }
-    (void)pthread_mutex_unlock(&peers->lock);
     return is_in;
 }
 
@@ -112,10 +113,9 @@ static void free_slot(tide_peers *peers, size_t hole)
 
 void tide_peers_leave(tide_peers *peers, const tide_peer_key *key)
 {
-    (void)pthread_mutex_lock(&peers->lock);
+    TIDE_HOLD(&peers->lock);
     tide_peer_slot *slot = find_slot(peers, key);
     assert(slot->count > 0);
     if (--slot->count == 0)
         free_slot(peers, (size_t)(slot - peers->slots));
-    (void)pthread_mutex_unlock(&peers->lock);
 }

@@ -11,6 +11,7 @@
 #include <unistd.h>
 
 #include "base/cond_wait.h"
+#include "base/lock.h"
 #include "net/server/auth.h"
 #include "net/server/loop.h"
 #include "net/server/pool.h"
@@ -252,10 +253,9 @@ static void wait_until_empty(tide_server *server)
 {
     tide_loop_shared *shared = &server->shared;
     const int64_t until_us = tide_cond_until(shared->site->limits.drain_us);
-    (void)pthread_mutex_lock(&shared->lock);
+    TIDE_HOLD(&shared->lock);
     while (shared->link_count > 0 && tide_cond_wait(&shared->emptied, &shared->lock, until_us)) {
     }
-    (void)pthread_mutex_unlock(&shared->lock);
 }
 
 void tide_server_close(tide_server *server)

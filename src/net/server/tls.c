@@ -9,6 +9,7 @@
 #include <string.h>
 
 #include "base/cleanup.h"
+#include "base/lock.h"
 #include "net/server/tls_files.h"
 
 enum { REASON_SIZE = 256, CERT_LIST_MAX = 65536 };
@@ -240,19 +241,16 @@ void tide_tls_close(tide_tls *tls)
 
 SSL_CTX *tide_tls_context(tide_tls *tls)
 {
-    pthread_mutex_lock(&tls->lock);
+    TIDE_HOLD(&tls->lock);
     SSL_CTX *context = tls->context;
     SSL_CTX_up_ref(context);
-    pthread_mutex_unlock(&tls->lock);
     return context;
 }
 
 int64_t tide_tls_expires_us(tide_tls *tls)
 {
-    pthread_mutex_lock(&tls->lock);
-    const int64_t expires_us = tls->expires_us;
-    pthread_mutex_unlock(&tls->lock);
-    return expires_us;
+    TIDE_HOLD(&tls->lock);
+    return tls->expires_us;
 }
 
 /* ---- connections ---- */

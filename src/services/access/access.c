@@ -8,6 +8,7 @@
 #include <tidemark/token.h>
 
 #include "base/cleanup.h"
+#include "base/lock.h"
 
 _Static_assert((int)TIDE_ROLE_READ == (int)TIDE_TOKEN_READ &&
                    (int)TIDE_ROLE_WRITE == (int)TIDE_TOKEN_WRITE &&
@@ -28,23 +29,21 @@ struct tide_access {
 
 static void note_use(tide_access *access, const char *name)
 {
-    pthread_mutex_lock(&access->lock);
+    TIDE_HOLD(&access->lock);
     bool is_known = access->use_count == TIDE_ACCESS_USES;
     for (int i = 0; !is_known && i < access->use_count; i++)
         is_known = strcmp(access->uses[i], name) == 0;
     if (!is_known)
         memcpy(access->uses[access->use_count++], name, strlen(name) + 1);
-    pthread_mutex_unlock(&access->lock);
 }
 
 /* The newest; false: there is none. */
 static bool take_use(tide_access *access, char name[TIDE_TOKEN_NAME_MAX + 1])
 {
-    pthread_mutex_lock(&access->lock);
+    TIDE_HOLD(&access->lock);
     const bool is_there = access->use_count > 0;
     if (is_there)
         memcpy(name, access->uses[--access->use_count], TIDE_TOKEN_NAME_MAX + 1);
-    pthread_mutex_unlock(&access->lock);
     return is_there;
 }
 

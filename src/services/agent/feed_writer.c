@@ -6,6 +6,7 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "base/lock.h"
 #include "base/thread.h"
 #include "runtime/store_watch.h"
 
@@ -339,9 +340,8 @@ bool tide_feed_writer_is_healthy(tide_feed_writer *writer, tide_error *why)
 {
     if (atomic_load(&writer->damaged) < DAMAGED_MAX)
         return true;
-    (void)pthread_mutex_lock(&writer->lock);
+    TIDE_HOLD(&writer->lock);
     *why = writer->failure;
-    (void)pthread_mutex_unlock(&writer->lock);
     return false;
 }
 
@@ -430,16 +430,15 @@ tide_status tide_feed_writer_reserve(tide_feed_writer *writer, tide_feed_put *pu
 
 void tide_feed_writer_unreserve(tide_feed_writer *writer, tide_feed_put *put)
 {
-    (void)pthread_mutex_lock(&writer->lock);
+    TIDE_HOLD(&writer->lock);
     count_room(writer, put, -(int64_t)put->len);
     put->len = 0;
-    (void)pthread_mutex_unlock(&writer->lock);
 }
 
 /* What was reserved becomes what is there. */
 static bool enqueue(tide_feed_writer *writer, tide_feed_put *put, size_t len)
 {
-    (void)pthread_mutex_lock(&writer->lock);
+    TIDE_HOLD(&writer->lock);
     const bool is_taken = !writer->is_closing && writer->queued < TIDE_FEED_WRITER_PUTS_MAX;
     if (is_taken) {
         count_room(writer, put, (int64_t)len - (int64_t)put->len);
@@ -449,7 +448,6 @@ static bool enqueue(tide_feed_writer *writer, tide_feed_put *put, size_t len)
         writer->queued++;
         (void)pthread_cond_signal(&writer->changed);
     }
-    (void)pthread_mutex_unlock(&writer->lock);
     return is_taken;
 }
 

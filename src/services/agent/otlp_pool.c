@@ -3,6 +3,8 @@
 #include <pthread.h>
 #include <stdlib.h>
 
+#include "base/lock.h"
+
 enum { DECODERS = 4, METRICS = DECODERS }; /* the last one is that of metrics */
 
 struct tide_otlp_pool {
@@ -82,7 +84,6 @@ void tide_otlp_pool_undo(tide_otlp_pool *pool, tide_otlp_signal signal, tide_otl
 {
     if (signal != TIDE_OTLP_METRICS) /* nothing is remembered of others */
         return;
-    (void)pthread_mutex_lock(&pool->places[METRICS].lock);
+    TIDE_HOLD(&pool->places[METRICS].lock);
     tide_otlp_undo(pool->places[METRICS].otlp, output);
-    (void)pthread_mutex_unlock(&pool->places[METRICS].lock);
 }

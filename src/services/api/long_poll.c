@@ -10,6 +10,7 @@
 
 #include <tidemark/watch.h>
 
+#include "base/lock.h"
 #include "base/thread.h"
 
 #define LOOK_US INT64_C(1000000) /* a hint may get lost */
@@ -54,9 +55,8 @@ static void forget(tide_long_poll *waiter, parked *p)
     tide_call_release(p->call);
     free(p->arg);
     free(p);
-    (void)pthread_mutex_lock(&waiter->lock);
+    TIDE_HOLD(&waiter->lock);
     waiter->count--;
-    (void)pthread_mutex_unlock(&waiter->lock);
 }
 
 /* false: it is done. */
@@ -109,16 +109,14 @@ static bool wait_for_news(const tide_long_poll *waiter, int64_t wait_us)
 
 static bool take_arrived(tide_long_poll *waiter, parked **list)
 {
-    (void)pthread_mutex_lock(&waiter->lock);
+    TIDE_HOLD(&waiter->lock);
     while (waiter->arrived) {
         parked *p = waiter->arrived;
         waiter->arrived = p->next;
         p->next = *list;
         *list = p;
     }
-    const bool is_closing = waiter->is_closing;
-    (void)pthread_mutex_unlock(&waiter->lock);
-    return is_closing;
+    return waiter->is_closing;
 }
 
 static void *run_waiter(void *arg)

@@ -8,6 +8,7 @@
 #include "base/cleanup.h"
 #include "base/cond_wait.h"
 #include "base/list.h"
+#include "base/lock.h"
 #include "colony/type.h"
 
 enum { COST_FACTOR = 40 };
@@ -273,7 +274,7 @@ tide_fleet_view *tide_collector_get(tide_collector *collector, int64_t max_age_u
     tide_store_watch_state(options->watch, &store);
     const int64_t now_us = options->env->mono_us(options->env);
     const int64_t since_us = max_age_us == INT64_MAX ? INT64_MIN : now_us - max_age_us;
-    (void)pthread_mutex_lock(&collector->lock);
+    TIDE_HOLD(&collector->lock);
     if (max_age_us != INT64_MAX && !is_fresh(collector, since_us)) {
         tide_ticker_wake(options->ticker, tide_step_fleet_view.name);
         if (store.is_up)
@@ -282,6 +283,5 @@ tide_fleet_view *tide_collector_get(tide_collector *collector, int64_t max_age_u
     tide_fleet_view *view = collector->view;
     if (view)
         atomic_fetch_add(&view->references, 1);
-    (void)pthread_mutex_unlock(&collector->lock);
     return view;
 }

@@ -5,6 +5,7 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "base/lock.h"
 #include "services/colony/scheduler_internal.h"
 
 static const tide_lag_point nothing = {.checkpoint = -1, .head = -1};
@@ -32,7 +33,7 @@ static tide_lag_history *find_course(tide_poll_job *job, const char *data_type)
 
 void tide_lag_history_sample(tide_scheduler *scheduler)
 {
-    pthread_mutex_lock(&scheduler->lock);
+    TIDE_HOLD(&scheduler->lock);
     const int64_t look = scheduler->history_round++;
     scheduler->history_wall_ms = scheduler->env->wall_us(scheduler->env) / 1000;
     for (tide_poll_job *job = scheduler->jobs; job; job = job->next) {
@@ -46,7 +47,6 @@ void tide_lag_history_sample(tide_scheduler *scheduler)
                     (tide_lag_point){.checkpoint = lag->lag.checkpoint, .head = lag->lag.head};
         }
     }
-    pthread_mutex_unlock(&scheduler->lock);
 }
 
 void tide_lag_history_free(tide_poll_job *job)
@@ -75,7 +75,7 @@ static void tell_course(const tide_scheduler *scheduler, const tide_lag_history 
 void tide_scheduler_lag_history(tide_scheduler *scheduler, const char *agent_id,
                                 const char *data_type, tide_lag_history_fn *fn, void *arg)
 {
-    pthread_mutex_lock(&scheduler->lock);
+    TIDE_HOLD(&scheduler->lock);
     for (const tide_poll_job *job = scheduler->jobs; job; job = job->next) {
         if (!job->poller || strcmp(job->agent_id, agent_id) != 0)
             continue;
@@ -83,5 +83,4 @@ void tide_scheduler_lag_history(tide_scheduler *scheduler, const char *agent_id,
             if (!data_type || strcmp(history->data_type, data_type) == 0)
                 tell_course(scheduler, history, fn, arg);
     }
-    pthread_mutex_unlock(&scheduler->lock);
 }

@@ -8,6 +8,7 @@
 
 #include "base/cleanup.h"
 #include "base/cond_wait.h"
+#include "base/lock.h"
 #include "base/thread.h"
 #include "services/colony/report_log.h"
 #include "services/colony/scheduler_internal.h"
@@ -55,7 +56,7 @@ static tide_status make_room(tide_scheduler *scheduler)
 
 tide_status tide_scheduler_add(tide_scheduler *scheduler, tide_poll_job *job)
 {
-    pthread_mutex_lock(&scheduler->lock);
+    TIDE_HOLD(&scheduler->lock);
     const tide_status status = make_room(scheduler);
     if (status >= TIDE_OK) {
         job->next = scheduler->jobs;
@@ -67,7 +68,6 @@ tide_status tide_scheduler_add(tide_scheduler *scheduler, tide_poll_job *job)
         job->is_leaving = scheduler->is_stopping;
         tide_scheduler_ready(job);
     }
-    pthread_mutex_unlock(&scheduler->lock);
     return status;
 }
 
@@ -318,22 +318,20 @@ tide_status tide_scheduler_open(tide_scheduler **out, const tide_scheduler_optio
 
 void tide_scheduler_stop(tide_scheduler *scheduler)
 {
-    pthread_mutex_lock(&scheduler->lock);
+    TIDE_HOLD(&scheduler->lock);
     scheduler->is_stopping = true;
     for (tide_poll_job *job = scheduler->jobs; job; job = job->next)
         tide_scheduler_leave(job);
     pthread_cond_broadcast(&scheduler->news);
     pthread_cond_broadcast(&scheduler->ready);
-    pthread_mutex_unlock(&scheduler->lock);
 }
 
 void tide_scheduler_wait(tide_scheduler *scheduler, tide_scheduler_result *out)
 {
-    pthread_mutex_lock(&scheduler->lock);
+    TIDE_HOLD(&scheduler->lock);
     while (!scheduler->is_stopping && (!scheduler->has_held || scheduler->job_count > 0))
         pthread_cond_wait(&scheduler->news, &scheduler->lock);
     *out = scheduler->result;
-    pthread_mutex_unlock(&scheduler->lock);
 }
 
 void tide_scheduler_check_registry(tide_scheduler *scheduler)
@@ -343,7 +341,7 @@ void tide_scheduler_check_registry(tide_scheduler *scheduler)
 
 void tide_scheduler_touch(tide_scheduler *scheduler, const char *agent_id)
 {
-    pthread_mutex_lock(&scheduler->lock);
+    TIDE_HOLD(&scheduler->lock);
     for (tide_poll_job *job = scheduler->jobs; job; job = job->next) {
         if (!job->poller || (agent_id && strcmp(agent_id, job->agent_id) != 0))
             continue;
@@ -355,7 +353,6 @@ void tide_scheduler_touch(tide_scheduler *scheduler, const char *agent_id)
             tide_client_cancel(job->stream);
         }
     }
-    pthread_mutex_unlock(&scheduler->lock);
 }
 
 void tide_scheduler_recover(tide_scheduler *scheduler)
@@ -370,13 +367,12 @@ tide_agent_clients *tide_scheduler_clients(tide_scheduler *scheduler)
 
 static void wait_for_jobs(tide_scheduler *scheduler)
 {
-    pthread_mutex_lock(&scheduler->lock);
+    TIDE_HOLD(&scheduler->lock);
     while (scheduler->job_count > 0)
         pthread_cond_wait(&scheduler->news, &scheduler->lock);
     scheduler->is_closing = true;
     pthread_cond_broadcast(&scheduler->news);
     pthread_cond_broadcast(&scheduler->ready);
-    pthread_mutex_unlock(&scheduler->lock);
 }
 
 void tide_scheduler_close(tide_scheduler *scheduler)

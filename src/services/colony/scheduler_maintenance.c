@@ -5,6 +5,7 @@
 
 #include <tidemark/watch.h>
 
+#include "base/lock.h"
 #include "runtime/store_watch.h"
 #include "services/colony/scheduler_internal.h"
 
@@ -16,10 +17,8 @@
 
 static bool is_stopping(tide_scheduler *scheduler)
 {
-    pthread_mutex_lock(&scheduler->lock);
-    const bool is = scheduler->is_stopping;
-    pthread_mutex_unlock(&scheduler->lock);
-    return is;
+    TIDE_HOLD(&scheduler->lock);
+    return scheduler->is_stopping;
 }
 
 /* ---- agents ---- */
@@ -40,7 +39,7 @@ static tide_held_agent *find_held(const tide_holding *holding, const char *agent
 /* Those that are not ours any more leave; *has_slot says of each that is ours whether it has one. */
 static void let_go(tide_scheduler *scheduler, const tide_holding *holding, bool *has_slot)
 {
-    pthread_mutex_lock(&scheduler->lock);
+    TIDE_HOLD(&scheduler->lock);
     for (tide_poll_job *job = scheduler->jobs; job; job = job->next) {
         if (!job->poller)
             continue;
@@ -52,17 +51,15 @@ static void let_go(tide_scheduler *scheduler, const tide_holding *holding, bool 
         if (!is_ours && !job->is_leaving)
             tide_scheduler_leave(job);
     }
-    pthread_mutex_unlock(&scheduler->lock);
 }
 
 static bool is_done(tide_scheduler *scheduler, const char *agent_id)
 {
-    bool is = false;
-    pthread_mutex_lock(&scheduler->lock);
-    for (int i = 0; !is && i < scheduler->done_count; i++)
-        is = strcmp(scheduler->done[i], agent_id) == 0;
-    pthread_mutex_unlock(&scheduler->lock);
-    return is;
+    TIDE_HOLD(&scheduler->lock);
+    for (int i = 0; i < scheduler->done_count; i++)
+        if (strcmp(scheduler->done[i], agent_id) == 0)
+            return true;
+    return false;
 }
 
 /* The failure of the first that cannot be polled; the others are. */
@@ -126,12 +123,11 @@ static void begin_result(tide_scheduler *scheduler)
     TIDE_IGNORE(tide_registry_list(scheduler->options.sink->store, false, count_agent, &c, NULL));
     for (int i = 0; i < scheduler->holding.count; i++)
         held += !c.only || strcmp(c.only, scheduler->holding.agents[i].agent_id) == 0;
-    pthread_mutex_lock(&scheduler->lock);
+    TIDE_HOLD(&scheduler->lock);
     scheduler->has_held = true;
     scheduler->result.agents = c.agents;
     scheduler->result.elsewhere = c.agents > held ? c.agents - held : 0;
     pthread_cond_broadcast(&scheduler->news);
-    pthread_mutex_unlock(&scheduler->lock);
 }
 
 static tide_status renew_leases(void *arg, int64_t *next_us, tide_error *err)

@@ -4,6 +4,7 @@
 #include <string.h>
 
 #include "base/cond_wait.h"
+#include "base/lock.h"
 #include "services/colony/scheduler_internal.h"
 
 #define SLOT_US INT64_C(5000000) /* agents that are nobody's yet get a slot within this time */
@@ -111,10 +112,9 @@ void tide_agent_slot_poll_end(tide_poll_job *job)
     if (job->poll_taken == job->poll_done ||
         (!is_caught_up && !tide_poller_is_failing(job->poller)))
         return;
-    pthread_mutex_lock(&scheduler->lock);
+    TIDE_HOLD(&scheduler->lock);
     job->poll_done = job->poll_taken;
     job->has_poll_failed = !is_caught_up;
     (void)snprintf(job->poll_failure, sizeof job->poll_failure, "%.200s", job->failure);
     pthread_cond_broadcast(&scheduler->news);
-    pthread_mutex_unlock(&scheduler->lock);
 }

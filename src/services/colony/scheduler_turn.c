@@ -4,6 +4,7 @@
 
 #include "base/cleanup.h"
 #include "base/list.h"
+#include "base/lock.h"
 #include "services/colony/scheduler_internal.h"
 
 #define RETRY_US INT64_C(1000000)
@@ -23,12 +24,11 @@ static void take_answer(void *arg, tide_status status, tide_client_reply *reply,
     job->retry_after_us = reply->retry_after_us;
     (void)snprintf(job->text, sizeof job->text, "%s", text);
     tide_board_answered(scheduler->options.board, job->entry);
-    pthread_mutex_lock(&scheduler->lock);
+    TIDE_HOLD(&scheduler->lock);
     tide_scheduler_receive(job, (int64_t)job->answer.len);
     job->has_answer = true;
     job->is_asking = false;
     tide_scheduler_ready(job);
-    pthread_mutex_unlock(&scheduler->lock);
 }
 
 static tide_status open_client(tide_poll_job *job, const char *address, tide_error *err)
@@ -62,7 +62,7 @@ static void ask(tide_poll_job *job, const char *address, const tide_question *qu
                                          .message_max = (size_t)question->message_max,
                                          .is_idempotent = true};
     tide_status status = open_client(job, address, &err);
-    pthread_mutex_lock(&scheduler->lock);
+    TIDE_HOLD(&scheduler->lock);
     tide_scheduler_reserve(job, question->bytes);
     job->is_asking = true;
     job->is_watching = question->is_watch;
@@ -82,7 +82,6 @@ static void ask(tide_poll_job *job, const char *address, const tide_question *qu
         (void)snprintf(job->text, sizeof job->text, "%s", err.text);
         tide_scheduler_ready(job);
     }
-    pthread_mutex_unlock(&scheduler->lock);
 }
 
 /* The answer is ours; true: there is one. */
@@ -100,19 +99,16 @@ static void end_turn(tide_poll_job *job)
     tide_scheduler *scheduler = job->scheduler;
     tide_buffer_done(&job->answer); /* thousands of slots keep nothing between their turns */
     tide_buffer_init(&job->answer, TIDE_REPLY_BYTES_MAX);
-    pthread_mutex_lock(&scheduler->lock);
+    TIDE_HOLD(&scheduler->lock);
     job->has_answer = false;
     tide_scheduler_release(job);
     pthread_cond_signal(&scheduler->ready);
-    pthread_mutex_unlock(&scheduler->lock);
 }
 
 static bool is_leaving(tide_poll_job *job)
 {
-    pthread_mutex_lock(&job->scheduler->lock);
-    const bool is = job->is_leaving;
-    pthread_mutex_unlock(&job->scheduler->lock);
-    return is;
+    TIDE_HOLD(&job->scheduler->lock);
+    return job->is_leaving;
 }
 
 /* ---- an agent ---- */
@@ -160,7 +156,7 @@ static void keep_done(tide_scheduler *scheduler, const char *agent_id)
 static void count_result(tide_poll_job *job)
 {
     tide_scheduler *scheduler = job->scheduler;
-    pthread_mutex_lock(&scheduler->lock);
+    TIDE_HOLD(&scheduler->lock);
     keep_done(scheduler, job->agent_id);
     if (tide_poller_is_caught_up(job->poller)) {
         scheduler->result.caught_up++;
@@ -170,7 +166,6 @@ static void count_result(tide_poll_job *job)
                        job->agent_id,
                        job->failure[0] ? job->failure : "stopped before it was caught up");
     }
-    pthread_mutex_unlock(&scheduler->lock);
 }
 
 static bool end_seat(tide_poll_job *job)
@@ -183,10 +178,9 @@ static bool end_seat(tide_poll_job *job)
 /* Somebody has changed the agent's positions; a watch that was broken off because of that is no failure of the agent. */
 static bool take_reload(tide_poll_job *job)
 {
-    pthread_mutex_lock(&job->scheduler->lock);
+    TIDE_HOLD(&job->scheduler->lock);
     const bool is_due = job->is_reload_due;
     job->is_reload_due = false;
-    pthread_mutex_unlock(&job->scheduler->lock);
     return is_due;
 }
 

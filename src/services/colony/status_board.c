@@ -7,6 +7,7 @@
 #include <string.h>
 
 #include "base/list.h"
+#include "base/lock.h"
 #include "base/text/utf8.h"
 
 #define MINUTE_US INT64_C(60000000)
@@ -175,13 +176,12 @@ static board_stream *find_or_add_stream(tide_board_agent *agent, const char *dat
 
 tide_board_agent *tide_board_begin(tide_board *board, const char *agent_id)
 {
-    (void)pthread_mutex_lock(&board->lock);
+    TIDE_HOLD(&board->lock);
     tide_board_agent *agent = find_or_add(board, agent_id);
     if (agent) {
         agent->slots++;
         agent->is_dropped = false;
     }
-    (void)pthread_mutex_unlock(&board->lock);
     return agent;
 }
 
@@ -189,30 +189,27 @@ void tide_board_end(tide_board *board, tide_board_agent *agent)
 {
     if (!agent)
         return;
-    (void)pthread_mutex_lock(&board->lock);
+    TIDE_HOLD(&board->lock);
     agent->asked_us = 0;
     if (--agent->slots == 0 && agent->is_dropped)
         remove_agent(board, agent->agent_id);
-    (void)pthread_mutex_unlock(&board->lock);
 }
 
 void tide_board_asked(tide_board *board, tide_board_agent *agent, int64_t period_us)
 {
     if (!agent)
         return;
-    (void)pthread_mutex_lock(&board->lock);
+    TIDE_HOLD(&board->lock);
     agent->asked_us = get_now(board);
     agent->period_us = period_us;
-    (void)pthread_mutex_unlock(&board->lock);
 }
 
 void tide_board_answered(tide_board *board, tide_board_agent *agent)
 {
     if (!agent)
         return;
-    (void)pthread_mutex_lock(&board->lock);
+    TIDE_HOLD(&board->lock);
     agent->asked_us = 0;
-    (void)pthread_mutex_unlock(&board->lock);
 }
 
 void tide_board_failed(tide_board *board, tide_board_agent *agent, const char *reason)
@@ -220,32 +217,28 @@ void tide_board_failed(tide_board *board, tide_board_agent *agent, const char *r
     if (!agent)
         return;
     const tide_view cut = tide_utf8_cut(tide_view_of(reason), sizeof agent->reason - 1);
-    (void)pthread_mutex_lock(&board->lock);
+    TIDE_HOLD(&board->lock);
     if (agent->failed_us == 0)
         agent->failed_us = get_now(board);
     (void)snprintf(agent->reason, sizeof agent->reason, "%.*s", (int)cut.len, cut.ptr);
-    (void)pthread_mutex_unlock(&board->lock);
 }
 
 void tide_board_succeeded(tide_board *board, tide_board_agent *agent)
 {
     if (!agent)
         return;
-    (void)pthread_mutex_lock(&board->lock);
+    TIDE_HOLD(&board->lock);
     agent->good_us = get_now(board);
     agent->failed_us = 0;
     agent->reason[0] = '\0';
-    (void)pthread_mutex_unlock(&board->lock);
 }
 
 bool tide_board_is_failing(tide_board *board, const tide_board_agent *agent)
 {
     if (!agent)
         return false;
-    (void)pthread_mutex_lock(&board->lock);
-    const bool is = agent->failed_us != 0;
-    (void)pthread_mutex_unlock(&board->lock);
-    return is;
+    TIDE_HOLD(&board->lock);
+    return agent->failed_us != 0;
 }
 
 typedef struct putting {
@@ -271,17 +264,16 @@ void tide_board_put_lags(tide_board *board, tide_board_agent *agent, const tide_
 {
     if (!agent)
         return;
-    (void)pthread_mutex_lock(&board->lock);
+    TIDE_HOLD(&board->lock);
     putting p = {.board = board, .agent = agent, .now_us = get_now(board)};
     tide_poller_lags(poller, put_lag, &p);
     agent->has_clock = tide_poller_clock(poller, &agent->clock_offset_us);
-    (void)pthread_mutex_unlock(&board->lock);
 }
 
 void tide_board_put_stream(tide_board *board, const char *agent_id, const char *data_type,
                            int64_t checkpoint, int64_t head, int64_t unread)
 {
-    (void)pthread_mutex_lock(&board->lock);
+    TIDE_HOLD(&board->lock);
     tide_board_agent *agent = find_agent(board, agent_id);
     if (agent && !find_stream(agent, data_type)) {
         board_stream *stream = find_or_add_stream(agent, data_type);
@@ -291,25 +283,23 @@ void tide_board_put_stream(tide_board *board, const char *agent_id, const char *
             stream->lag.records = unread;
         }
     }
-    (void)pthread_mutex_unlock(&board->lock);
 }
 
 void tide_board_drop(tide_board *board, const char *agent_id)
 {
-    (void)pthread_mutex_lock(&board->lock);
+    TIDE_HOLD(&board->lock);
     tide_board_agent *agent = find_agent(board, agent_id);
     if (agent && agent->slots > 0)
         agent->is_dropped = true;
     else if (agent)
         remove_agent(board, agent_id);
-    (void)pthread_mutex_unlock(&board->lock);
 }
 
 /* ---- reading ---- */
 
 void tide_board_lags(tide_board *board, tide_board_lag_fn *fn, void *arg)
 {
-    (void)pthread_mutex_lock(&board->lock);
+    TIDE_HOLD(&board->lock);
     const int64_t now_us = get_now(board);
     for (int i = 0; i < board->count; i++) {
         const tide_board_agent *agent = board->agents[i];
@@ -322,7 +312,6 @@ void tide_board_lags(tide_board *board, tide_board_lag_fn *fn, void *arg)
             fn(arg, agent->agent_id, &lag);
         }
     }
-    (void)pthread_mutex_unlock(&board->lock);
 }
 
 static void get_state(const tide_board_agent *agent, int64_t now_us, tide_board_state *out)
@@ -345,13 +334,12 @@ static void get_state(const tide_board_agent *agent, int64_t now_us, tide_board_
 void tide_board_agents(tide_board *board, tide_board_state_fn *fn, void *arg)
 {
     tide_board_state state;
-    (void)pthread_mutex_lock(&board->lock);
+    TIDE_HOLD(&board->lock);
     const int64_t now_us = get_now(board);
     for (int i = 0; i < board->count; i++) {
         get_state(board->agents[i], now_us, &state);
         fn(arg, &state);
     }
-    (void)pthread_mutex_unlock(&board->lock);
 }
 
 bool tide_board_find(tide_board *board, const char *agent_id, tide_board_state *out)
@@ -414,10 +402,8 @@ static bool get_clock(const tide_board *board, int64_t *offset_us)
 
 bool tide_board_clock(tide_board *board, int64_t *offset_us)
 {
-    (void)pthread_mutex_lock(&board->lock);
-    const bool has = get_clock(board, offset_us);
-    (void)pthread_mutex_unlock(&board->lock);
-    return has;
+    TIDE_HOLD(&board->lock);
+    return get_clock(board, offset_us);
 }
 
 /* ---- the log ---- */
@@ -482,9 +468,8 @@ static void end_minute(tide_board *board, int64_t now_us)
 
 void tide_board_end_log(tide_board *board)
 {
-    (void)pthread_mutex_lock(&board->lock);
+    TIDE_HOLD(&board->lock);
     board->log = NULL;
-    (void)pthread_mutex_unlock(&board->lock);
 }
 
 void tide_board_log(tide_board *board)

@@ -5,6 +5,7 @@
 #include <string.h>
 
 #include "base/cleanup.h"
+#include "base/lock.h"
 
 #define RETRY_US INT64_C(1000000)
 
@@ -55,9 +56,8 @@ const tide_step tide_step_store_open = {.name = "store_open",
 static bool is_healthy(void *arg, tide_error *why)
 {
     waiting *w = arg;
-    (void)pthread_mutex_lock(&w->lock);
+    TIDE_HOLD(&w->lock);
     TIDE_IGNORE(tide_fail(why, TIDE_E_UNAVAILABLE, "store is down: %s", w->failure.text));
-    (void)pthread_mutex_unlock(&w->lock);
     return false;
 }
 

@@ -13,6 +13,7 @@
 
 #include "base/cleanup.h"
 #include "base/cond_wait.h"
+#include "base/lock.h"
 #include "services/api/messages.h"
 #include "services/api/rpc.h"
 
@@ -118,10 +119,9 @@ static void note_room(tide_call *call, void *arg)
 {
     (void)call;
     exporter *e = arg;
-    (void)pthread_mutex_lock(&e->lock);
+    TIDE_HOLD(&e->lock);
     e->has_room = true;
     (void)pthread_cond_signal(&e->drained);
-    (void)pthread_mutex_unlock(&e->lock);
 }
 
 static tide_status wait_for_room(exporter *e, tide_error *err)
@@ -242,7 +242,7 @@ static void take_chunk(tide_call *call, tide_view message, void *arg)
 {
     importer *i = arg;
     ProtobufCMessage *decoded = NULL;
-    (void)pthread_mutex_lock(&i->lock);
+    TIDE_HOLD(&i->lock);
     if (i->fd >= 0 && i->status >= TIDE_OK) {
         i->is_complete = !message.ptr;
         if (message.ptr)
@@ -253,24 +253,22 @@ static void take_chunk(tide_call *call, tide_view message, void *arg)
         }
     }
     (void)pthread_cond_signal(&i->moved);
-    (void)pthread_mutex_unlock(&i->lock);
 }
 
 static void note_leaving(tide_call *call, void *arg)
 {
     importer *i = arg;
     (void)call;
-    (void)pthread_mutex_lock(&i->lock);
+    TIDE_HOLD(&i->lock);
     if (!i->is_complete && i->status >= TIDE_OK)
         i->status = tide_fail(&i->err, TIDE_E_INTERRUPTED, "the client has left");
     (void)pthread_cond_signal(&i->moved);
-    (void)pthread_mutex_unlock(&i->lock);
 }
 
 /* Until the client has sent everything, or nothing for too long. */
 static tide_status wait_for_all(importer *i, tide_error *err)
 {
-    (void)pthread_mutex_lock(&i->lock);
+    TIDE_HOLD(&i->lock);
     for (int64_t seen = -1; !i->is_complete && i->status >= TIDE_OK && seen != i->len;) {
         seen = i->len;
         const int64_t until_us = tide_cond_until(STALL_MAX_S * INT64_C(1000000));
@@ -283,7 +281,6 @@ static tide_status wait_for_all(importer *i, tide_error *err)
             tide_fail(&i->err, TIDE_E_TIMEOUT, "the client sent nothing for %d s", STALL_MAX_S);
     const tide_status status = i->status;
     *err = i->err;
-    (void)pthread_mutex_unlock(&i->lock);
     return status;
 }
 
@@ -317,10 +314,9 @@ static int open_nameless(void)
 
 static void close_importer(importer *i)
 {
-    (void)pthread_mutex_lock(&i->lock);
+    TIDE_HOLD(&i->lock);
     (void)close(i->fd);
     i->fd = -1;
-    (void)pthread_mutex_unlock(&i->lock);
 }
 
 static tide_status receive_import(tide_call *call, tide_store *store,

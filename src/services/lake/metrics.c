@@ -6,6 +6,7 @@
 #include <string.h>
 
 #include "base/cleanup.h"
+#include "base/lock.h"
 #include "net/codec/status_details.h"
 #include "runtime/refresh.h"
 #include "store/statement.h"
@@ -146,11 +147,8 @@ static tide_status look(tide_tx *tx, void *arg, tide_error *err)
 
 static bool is_fresh(tide_lake_metrics *f)
 {
-    (void)pthread_mutex_lock(&f->lock);
-    const bool is_so =
-        f->looked_us != 0 && f->env->mono_us(f->env) - f->looked_us < TIDE_LAKE_FIGURES_US;
-    (void)pthread_mutex_unlock(&f->lock);
-    return is_so;
+    TIDE_HOLD(&f->lock);
+    return f->looked_us != 0 && f->env->mono_us(f->env) - f->looked_us < TIDE_LAKE_FIGURES_US;
 }
 
 static void write_figures(void *arg, tide_metrics_writer *writer)
@@ -158,12 +156,11 @@ static void write_figures(void *arg, tide_metrics_writer *writer)
     tide_lake_metrics *f = arg;
     if (!is_fresh(f))
         tide_refresh_ask(&f->refresh);
-    (void)pthread_mutex_lock(&f->lock);
+    TIDE_HOLD(&f->lock);
     for (int i = 0; f->looked_us != 0 && i < HELD_COUNT; i++) {
         tide_metrics_family(writer, &rows[i]);
         tide_metrics_sample(writer, NULL, f->held[i]);
     }
-    (void)pthread_mutex_unlock(&f->lock);
 }
 
 static tide_status run_figures(void *arg, int64_t *next_us, tide_error *err)

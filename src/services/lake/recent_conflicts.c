@@ -1,5 +1,7 @@
 #include "services/lake/recent_conflicts.h"
 
+#include "base/lock.h"
+
 void tide_refusals_init(tide_refusals *refusals)
 {
     (void)pthread_mutex_init(&refusals->lock, NULL);
@@ -12,17 +14,15 @@ void tide_refusals_done(tide_refusals *refusals)
 
 void tide_refusals_add(tide_refusals *refusals, const tide_refusal *refusal)
 {
-    (void)pthread_mutex_lock(&refusals->lock);
+    TIDE_HOLD(&refusals->lock);
     refusals->kept[refusals->count++ % TIDE_REFUSALS_KEPT] = *refusal;
-    (void)pthread_mutex_unlock(&refusals->lock);
 }
 
 bool tide_refusals_get(tide_refusals *refusals, uint64_t newest, tide_refusal *out)
 {
-    (void)pthread_mutex_lock(&refusals->lock);
+    TIDE_HOLD(&refusals->lock);
     const bool is_there = newest < refusals->count && newest < TIDE_REFUSALS_KEPT;
     if (is_there)
         *out = refusals->kept[(refusals->count - 1 - newest) % TIDE_REFUSALS_KEPT];
-    (void)pthread_mutex_unlock(&refusals->lock);
     return is_there;
 }

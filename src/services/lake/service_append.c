@@ -5,6 +5,7 @@
 #include <stdlib.h>
 
 #include "base/cleanup.h"
+#include "base/lock.h"
 #include "services/lake/service.h"
 
 static atomic_int uploads;
@@ -38,10 +39,9 @@ TIDE_CLEANUP_FN(free_uploadp, upload, free_upload)
 
 static upload *take(upload_place *place)
 {
-    (void)pthread_mutex_lock(&place->lock);
+    TIDE_HOLD(&place->lock);
     upload *u = place->is;
     place->is = NULL;
-    (void)pthread_mutex_unlock(&place->lock);
     return u;
 }
 

@@ -6,6 +6,7 @@
 #include <string.h>
 
 #include "base/cleanup.h"
+#include "base/lock.h"
 #include "base/text/uuid.h"
 #include "replica/peer.h"
 #include "store/sql_template.h"
@@ -166,29 +167,26 @@ static const char *name_result(tide_status status)
 void tide_replica_metrics_synced(tide_replica_metrics *metrics, const char *peer,
                                  tide_status status, const tide_sync_result *result)
 {
-    (void)pthread_mutex_lock(&metrics->lock);
+    TIDE_HOLD(&metrics->lock);
     add(metrics, FIGURE_SYNCS, peer, name_result(status), 1);
     add(metrics, FIGURE_PULLED, peer, "", result->pulled.events);
     add(metrics, FIGURE_PUSHED, peer, "", result->pushed.events);
     if (status == TIDE_OK) /* kept as a time, shown as an age */
         set(metrics, FIGURE_PROVEN_AGE, peer, "", metrics->env->mono_us(metrics->env));
-    (void)pthread_mutex_unlock(&metrics->lock);
 }
 
 void tide_replica_metrics_compared(tide_replica_metrics *metrics, const char *peer, int differing)
 {
-    (void)pthread_mutex_lock(&metrics->lock);
+    TIDE_HOLD(&metrics->lock);
     set(metrics, FIGURE_DIFFERING, peer, "", differing);
-    (void)pthread_mutex_unlock(&metrics->lock);
 }
 
 void tide_replica_metrics_collected(tide_replica_metrics *metrics, const tide_collected *done)
 {
-    (void)pthread_mutex_lock(&metrics->lock);
+    TIDE_HOLD(&metrics->lock);
     add(metrics, FIGURE_COLLECTED, "events", "", done->events);
     add(metrics, FIGURE_COLLECTED, "tombstones", "", done->tombstones);
     add(metrics, FIGURE_COLLECTED, "knowledge", "", done->knowledge);
-    (void)pthread_mutex_unlock(&metrics->lock);
 }
 
 /* ---- what is in the file ---- */
@@ -412,7 +410,7 @@ static void write_family(tide_replica_metrics *m, tide_metrics_writer *writer, i
 static void write_figures(void *arg, tide_metrics_writer *writer)
 {
     tide_replica_metrics *m = arg;
-    (void)pthread_mutex_lock(&m->lock);
+    TIDE_HOLD(&m->lock);
     const int64_t now_us = m->env->mono_us(m->env);
     if (m->looked_us == 0 || now_us - m->looked_us >= TIDE_REPLICA_METRICS_US) {
         tide_error err = {.status = TIDE_OK};
@@ -421,7 +419,6 @@ static void write_figures(void *arg, tide_metrics_writer *writer)
     }
     for (int id = 0; id < FIGURE_COUNT; id++)
         write_family(m, writer, id);
-    (void)pthread_mutex_unlock(&m->lock);
 }
 
 /* ---- life ---- */

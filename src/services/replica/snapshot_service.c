@@ -10,6 +10,7 @@
 #include <unistd.h>
 
 #include "base/cleanup.h"
+#include "base/lock.h"
 #include "services/api/rpc.h"
 
 #define RETRY_US INT64_C(60000000) /* after one that failed */
@@ -66,19 +67,17 @@ static void request_one(tide_snapshot_service *s)
 /* The request is served from here on, or was found needless. */
 static void end_request(tide_snapshot_service *s, bool is_making)
 {
-    (void)pthread_mutex_lock(&s->lock);
+    TIDE_HOLD(&s->lock);
     s->is_wanted = false;
     s->is_making = is_making;
-    (void)pthread_mutex_unlock(&s->lock);
 }
 
 static void end_making(tide_snapshot_service *s, tide_status status, const tide_error *err)
 {
-    (void)pthread_mutex_lock(&s->lock);
+    TIDE_HOLD(&s->lock);
     s->is_making = false;
     s->failed_us = status < TIDE_OK ? s->env->mono_us(s->env) : 0;
     (void)snprintf(s->failure, sizeof s->failure, "%.250s", status < TIDE_OK ? err->text : "");
-    (void)pthread_mutex_unlock(&s->lock);
 }
 
 /* TIDE_OK: one is due, or it is wanted and there is none. */

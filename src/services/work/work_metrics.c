@@ -6,6 +6,7 @@
 #include <tidemark/work.h>
 
 #include "base/cleanup.h"
+#include "base/lock.h"
 #include "runtime/refresh.h"
 
 enum { NAME = 129, TASKS = 10 };
@@ -148,12 +149,11 @@ static void write_figures(void *arg, tide_metrics_writer *writer)
 {
     tide_work_metrics *m = arg;
     tide_refresh_ask(&m->refresh);
-    (void)pthread_mutex_lock(&m->lock);
+    TIDE_HOLD(&m->lock);
     if (m->figures) {
         write_items(m->figures, writer);
         write_leases(m->figures, writer);
     }
-    (void)pthread_mutex_unlock(&m->lock);
 }
 
 static tide_status read_figures(tide_work_metrics *m, tide_error *err)

@@ -3,6 +3,7 @@
 #include <stdlib.h>
 
 #include "base/cond_wait.h"
+#include "base/lock.h"
 #include "base/thread.h"
 #include "store/duckdb/duckdb_internal.h"
 
@@ -46,23 +47,21 @@ static void interrupt_all(tide_duck_cord *cord)
 static void *pull_on(void *arg)
 {
     tide_duck_cord *cord = arg;
-    (void)pthread_mutex_lock(&cord->lock);
+    TIDE_HOLD(&cord->lock);
     while (atomic_load(&cord->is_pulled)) {
         interrupt_all(cord);
         (void)!tide_cond_wait(&cord->loosened, &cord->lock, tide_cond_until(TIDE_DUCK_AGAIN_US));
     }
-    (void)pthread_mutex_unlock(&cord->lock);
     return NULL;
 }
 
 void tide_duck_cord_pull(tide_duck_cord *cord)
 {
-    (void)pthread_mutex_lock(&cord->lock);
+    TIDE_HOLD(&cord->lock);
     if (!atomic_exchange(&cord->is_pulled, true)) {
         interrupt_all(cord);
         cord->has_puller = tide_thread_start(&cord->puller, pull_on, cord, NULL) == TIDE_OK;
     }
-    (void)pthread_mutex_unlock(&cord->lock);
 }
 
 void tide_duck_cord_loosen(tide_duck_cord *cord)
@@ -87,10 +86,9 @@ void tide_duck_cord_join(tide_duck *duck)
     tide_duck_cord *cord = duck->db->cord;
     if (!cord)
         return;
-    (void)pthread_mutex_lock(&cord->lock);
+    TIDE_HOLD(&cord->lock);
     duck->next = cord->first;
     cord->first = duck;
-    (void)pthread_mutex_unlock(&cord->lock);
 }
 
 void tide_duck_cord_leave(tide_duck *duck)
@@ -98,13 +96,12 @@ void tide_duck_cord_leave(tide_duck *duck)
     tide_duck_cord *cord = duck->db->cord;
     if (!cord)
         return;
-    (void)pthread_mutex_lock(&cord->lock);
+    TIDE_HOLD(&cord->lock);
     tide_duck **at = &cord->first;
     while (*at && *at != duck)
         at = &(*at)->next;
     if (*at)
         *at = duck->next;
-    (void)pthread_mutex_unlock(&cord->lock);
 }
 
 tide_status tide_duck_cord_check(const tide_duck *duck, tide_error *err)

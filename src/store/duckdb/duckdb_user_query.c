@@ -6,6 +6,7 @@
 #include "base/buffer.h"
 #include "base/cleanup.h"
 #include "base/cond_wait.h"
+#include "base/lock.h"
 #include "base/thread.h"
 #include "store/duckdb/duckdb.h"
 #include "store/duckdb/duckdb_internal.h"
@@ -25,7 +26,7 @@ typedef struct watchdog {
 static void *watch(void *arg)
 {
     watchdog *dog = arg;
-    (void)pthread_mutex_lock(&dog->lock);
+    TIDE_HOLD(&dog->lock);
     while (!dog->is_over && tide_cond_wait(&dog->over, &dog->lock, dog->until_us)) {
     }
     while (!dog->is_over) { /* a statement that only begins now forgets it: again and again */
@@ -33,7 +34,6 @@ static void *watch(void *arg)
         tide_duck_interrupt(dog->duck);
         (void)!tide_cond_wait(&dog->over, &dog->lock, tide_cond_until(TIDE_DUCK_AGAIN_US));
     }
-    (void)pthread_mutex_unlock(&dog->lock);
     return NULL;
 }
 

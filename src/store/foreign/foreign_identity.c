@@ -1,6 +1,7 @@
 /* app_identity.c - which file this is, and who has written to it: see app_file.h.
  *
  * tide_metadata(key, value) in the file: file_id (a UUID, made when it was first settled), host (inode and birth time), mark, epoch. */
+#include "base/lock.h"
 #include "store/foreign/foreign_db.h"
 
 #include <inttypes.h>
@@ -261,10 +262,9 @@ static tide_status wait_for_version(tide_foreign_db *app, int64_t wait_us, tide_
 
 tide_status tide_foreign_wait(tide_foreign_db *app, int64_t wait_us, tide_error *err)
 {
-    (void)pthread_mutex_lock(&app->watch_lock);
+    TIDE_HOLD(&app->watch_lock);
     const tide_status status = wait_for_version(app, wait_us, err);
     if (status == TIDE_OK)
         tide_foreign_checkpoint(app->watcher);
-    (void)pthread_mutex_unlock(&app->watch_lock);
     return status;
 }

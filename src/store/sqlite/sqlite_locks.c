@@ -12,6 +12,8 @@
 #include <sys/stat.h>
 #include <unistd.h>
 
+#include "base/lock.h"
+
 enum {
     CHUNK_LEN = 4096, /* descriptors per part of the table */
     CHUNK_MAX = 4096, /* descriptors up to 16,777,215 */
@@ -199,7 +201,7 @@ static int call_close(int fd)
 {
     if (!file_of(fd))
         return close(fd);
-    (void)pthread_mutex_lock(&table_lock);
+    TIDE_HOLD(&table_lock);
     locked_file *file = file_of(fd);
     fd_entry *entry = get_entry(fd);
     assert(entry->is_used && file->use_count > 0);
@@ -208,7 +210,6 @@ static int call_close(int fd)
         idle_count++;
         close_idle_files();
     }
-    (void)pthread_mutex_unlock(&table_lock);
     return 0;
 }
 
