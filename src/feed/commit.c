@@ -4,24 +4,115 @@
  * writer serves everybody; so a batch is prepared before, for the place where the stream's head stood a moment ago (where
  * our last commit left it, or where a look finds it), and the transaction looks whether it still stands there. If it
  * does not, the batch is made again inside. With one committer per stream that does not happen. */
-#include "base/interface/caller.h"
-#include "base/interface/sized.h"
-#include "feed/parts.h"
-
 #include <inttypes.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 
+#include <tidemark/feed.h>
 #include <tidemark/lease.h>
 #include <tidemark/watch.h>
 
 #include "base/cleanup.h"
-#include "feed/portion.h"
+#include "base/interface/caller.h"
+#include "base/interface/sized.h"
+#include "base/list.h"
+#include "feed/parts.h"
+#include "feed/record.h"
 #include "feed/walk.h"
 #include "store/engine.h"
 #include "store/statement.h"
 #include "tidemark_sql.h"
+
+/* ---- batches of a commit ---- */
+
+/* The records of a commit as the batches that they become.
+ *
+ * What fits into one batch is one; more is cut where a batch is full. The times and services of all records of a stream stand for those of
+ * each of its batches: they say what may be there.
+ *
+ * Threads: pure. */
+/* Stream by stream, in the order of the records; bytes, stream and services are borrowed from them. */
+typedef struct tide_portions {
+    tide_feed_records *list;
+    int count;
+} tide_portions;
+
+static void portions_done(tide_portions *p)
+{
+    free(p->list);
+}
+
+static bool is_one_batch(const tide_feed_records *records)
+{
+    return records->count <= TIDE_FEED_BATCH_RECORDS_MAX &&
+           records->len <= TIDE_FEED_BATCH_BYTES_MAX;
+}
+
+static tide_status add_portion(tide_portions *p, const tide_feed_records *records, size_t at,
+                               size_t len, int count, tide_error *err)
+{
+    TIDE_TRY(tide_list_room(&p->list, p->count, sizeof *p->list, TIDE_LIST_MAX, err));
+    tide_feed_records *portion = &p->list[p->count++];
+    *portion = *records;
+    portion->bytes += at;
+    portion->len = len;
+    portion->count = count;
+    return TIDE_OK;
+}
+
+/* Cut where a batch is full. */
+static tide_status cut(tide_portions *p, const tide_feed_records *records, tide_error *err)
+{
+    const tide_stream_type *type = tide_stream_type_find(records->stream);
+    if (!type)
+        type = tide_stream_type_of(TIDE_STREAM_OPAQUE);
+    tide_view rest = tide_view_bytes(records->bytes, records->len);
+    tide_record record;
+    size_t at = 0;
+    size_t len = 0;
+    int count = 0;
+    int total = 0;
+    while (tide_record_next(type, &rest, &record) == TIDE_OK) {
+        if (count == TIDE_FEED_BATCH_RECORDS_MAX ||
+            len + record.bytes.len > TIDE_FEED_BATCH_BYTES_MAX) {
+            TIDE_TRY(add_portion(p, records, at, len, count, err));
+            at += len;
+            len = 0;
+            count = 0;
+        }
+        len += record.bytes.len;
+        count++;
+        total++;
+    }
+    if (rest.len > 0 || total != records->count)
+        return tide_fail(err, TIDE_E_INVALID, "%s: not %d whole records", records->stream,
+                         records->count);
+    return add_portion(p, records, at, len, count, err);
+}
+
+/* Into zeroed portions. TIDE_E_INVALID: bytes that are not as many whole records as they say. */
+static tide_status portions_cut(tide_portions *p, const tide_feed_records *records, int count,
+                                tide_error *err)
+{
+    for (int i = 0; i < count; i++)
+        if (is_one_batch(&records[i]))
+            TIDE_TRY(add_portion(p, &records[i], 0, records[i].len, records[i].count, err));
+        else
+            TIDE_TRY(cut(p, &records[i], err));
+    return TIDE_OK;
+}
+
+/* Tell the records the numbers that their batches got. */
+static void portions_number(const tide_portions *p, tide_feed_records *records, int count)
+{
+    for (int i = 0, at = 0; i < count; i++) {
+        records[i].first_seq = p->list[at].first_seq;
+        for (int taken = 0; taken < records[i].count; at++)
+            taken += p->list[at].count;
+        records[i].last_seq = p->list[at - 1].last_seq;
+    }
+}
 
 enum {
     BODY_MAX = TIDE_FEED_BATCH_BYTES_MAX + (TIDE_FEED_BATCH_BYTES_MAX >> 7) + 4096,
@@ -417,8 +508,8 @@ static tide_status commit_records(tide_feed *feed, tide_feed_records *records, i
                                   tide_error *err)
 {
     TIDE_TRY(check_all(feed, records, count, err));
-    TIDE_CLEANUP(tide_portions_done) tide_portions p = {.count = 0};
-    TIDE_TRY(tide_portions_cut(&p, records, count, err));
+    TIDE_CLEANUP(portions_done) tide_portions p = {.count = 0};
+    TIDE_TRY(portions_cut(&p, records, count, err));
     TIDE_CLEANUP(tide_freep) tide_draft *drafts = calloc((size_t)p.count, sizeof *drafts);
     if (!drafts)
         return tide_no_memory(err);
@@ -430,7 +521,7 @@ static tide_status commit_records(tide_feed *feed, tide_feed_records *records, i
     commit c = {.feed = feed, .drafts = drafts, .count = p.count};
     const tide_status status = commit_drafts(&c, err);
     if (status == TIDE_OK)
-        tide_portions_number(&p, records, count);
+        portions_number(&p, records, count);
     for (int i = 0; i < p.count; i++)
         tide_draft_done(&drafts[i]);
     return status;

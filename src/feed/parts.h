@@ -5,7 +5,6 @@
  *     stream.c    where a stream stands      page.c     one answer; read.c around it
  *     loss.c      holes and receipts         point.c    whose history is it; reader.c: who has read what
  *     retain.c    what is dropped            reserve.c  room for receipts on a full disk; room.c: what is done with it
- *     portion.c   many records as batches
  *     verify.c, salvage.c, dump.c            profile.c  frames and binaries
  *
  * Threads: the feed is constant after its opening, but for counters. */

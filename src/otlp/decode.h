@@ -3,7 +3,7 @@
  *
  *     decode.c     request > resource > scope, their attributes; a record's begin and end
  *     value.c      AnyValue into text
- *     traces.c, metrics.c, histogram.c, logs.c, profiles.c     records of a scope
+ *     traces.c, metrics.c, histogram.c, profiles.c     records of a scope
  *     dictionary.c     what profiles refer to
  *
  * Texts that have to be made (numbers, lists, escapes) live in the arena of the layer that is being
@@ -142,7 +142,6 @@ TIDE_MUST_CHECK tide_status tide_otlp_write_text(tide_otlp *otlp, tide_buffer *o
 
 TIDE_MUST_CHECK tide_status tide_otlp_read_span(tide_otlp *otlp, tide_otlp_message *span);
 TIDE_MUST_CHECK tide_status tide_otlp_read_metric(tide_otlp *otlp, tide_otlp_message *metric);
-TIDE_MUST_CHECK tide_status tide_otlp_read_log(tide_otlp *otlp, tide_otlp_message *log);
 TIDE_MUST_CHECK tide_status tide_otlp_read_profile(tide_otlp *otlp, tide_otlp_message *profile);
 
 /* Before the profiles of a scope: which kinds are there? */

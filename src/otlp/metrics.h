@@ -24,10 +24,6 @@ typedef struct tide_otlp_metric {
     const char *type; /* metric_type of its numbers; NULL: there is no temporality */
 } tide_otlp_metric;
 
-/* By name, as semantic conventions, Beyla and OBI write it, with dots or as Prometheus does with
- * underscores and the unit behind. */
-void tide_otlp_metric_classify(tide_otlp_metric *metric);
-
 /* One system_metrics record: name and suffix, with the attributes that are there. */
 TIDE_MUST_CHECK tide_status tide_otlp_write_number(tide_otlp *otlp, const tide_otlp_metric *metric,
                                                    const char *suffix, const char *type,

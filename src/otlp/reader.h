@@ -87,19 +87,5 @@ typedef struct tide_otlp_ahead {
 
 void tide_otlp_look_ahead(tide_otlp_ahead *ahead, const tide_otlp_message *message);
 
-/* ---- the two formats ---- */
-
-TIDE_MUST_CHECK tide_status tide_otlp_next_protobuf(tide_otlp_message *message,
-                                                    tide_otlp_field *field);
-TIDE_MUST_CHECK tide_status tide_otlp_next_json(tide_otlp_message *message, tide_otlp_field *field);
-
-/* What a JSON token says for a field of this type (reader_token.c). */
-TIDE_MUST_CHECK tide_status tide_otlp_token_read(tide_otlp_reader *reader,
-                                                 const tide_json_token *token,
-                                                 tide_otlp_field *field);
-/* The text of a string or key token. */
-TIDE_MUST_CHECK tide_status tide_otlp_token_text(tide_otlp_reader *reader,
-                                                 const tide_json_token *token, tide_view *out);
-
 /* len bytes of the arena. *out is NULL when there is no room (is_overfull). TIDE_E_NOMEM. */
 TIDE_MUST_CHECK tide_status tide_otlp_reader_room(tide_otlp_reader *reader, size_t len, char **out);

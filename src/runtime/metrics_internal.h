@@ -46,6 +46,3 @@ struct tide_metrics {
 };
 
 int tide_metric_label_count(const tide_metric_row *row);
-
-/* The process's own metrics, from /proc (metrics_process.c). */
-void tide_metrics_look_at_process(tide_metrics *metrics);

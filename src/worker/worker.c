@@ -11,7 +11,122 @@
 #include "base/cleanup.h"
 #include "base/interface/caller.h"
 #include "base/interface/sized.h"
+#include "base/lock.h"
 #include "base/thread.h"
+
+/* ---- leases ---- */
+
+/* The leases of all that is queued or running are renewed by one statement. */
+
+/* After a third of the lease, at most 60 s apart. */
+static int64_t renewal_gap_us(const tide_worker *worker)
+{
+    return tide_worker_least(worker->options.lease_us / 3, TIDE_WORK_RENEW_MAX_US);
+}
+
+typedef struct renewal {
+    tide_work_ref ref;
+    tide_job *job;
+    int64_t order;
+    const tide_work_claimed *item; /* in the batch, which stays until the renewal is over */
+    tide_worker_batch *batch;
+    bool is_dropped; /* was queued, and is lost */
+} renewal;
+
+/* The batches stay while the store is asked: a job may end meanwhile. */
+static int list_held(tide_worker *worker, renewal *list)
+{
+    int count = 0;
+    TIDE_HOLD(&worker->lock);
+    for (int i = 0; i < worker->job_count && count < TIDE_WORK_BATCH_MAX; i++) {
+        tide_job *job = &worker->jobs[i];
+        if (job->state == TIDE_JOB_FREE || job->is_lost)
+            continue;
+        job->batch->users++;
+        list[count++] =
+            (renewal){.ref = {TIDE_WORK_REF_INIT, .work_item_id = job->item->work_item_id,
+                              .token = job->item->lease_token},
+                      .job = job,
+                      .order = job->order,
+                      .item = job->item,
+                      .batch = job->batch};
+    }
+    return count;
+}
+
+static void apply_renewal(tide_worker *worker, renewal *held, bool is_lost, int64_t until_us)
+{
+    tide_job *job = held->job;
+    if (job->state == TIDE_JOB_FREE || job->order != held->order)
+        return; /* it has ended meanwhile */
+    if (!is_lost) {
+        job->lease_until_us = tide_worker_least(until_us, job->deadline_us);
+        return;
+    }
+    if (job->is_settling)
+        return; /* perhaps because its end was written just now */
+    job->is_lost = true;
+    if (job->state == TIDE_JOB_RUNNING)
+        return; /* the warden tells it */
+    worker->totals.lost++;
+    tide_worker_job_free(job);
+    held->is_dropped = true;
+}
+
+static void drop_batches(tide_worker *worker, const renewal *list, int count)
+{
+    TIDE_HOLD(&worker->lock);
+    for (int i = 0; i < count; i++)
+        tide_worker_batch_drop(list[i].batch);
+}
+
+static void apply_renewals(tide_worker *worker, renewal *list, const tide_work_ref *refs, int count,
+                           int64_t until_us)
+{
+    (void)pthread_mutex_lock(&worker->lock);
+    for (int i = 0; i < count; i++)
+        apply_renewal(worker, &list[i], refs[i].is_lost, until_us);
+    (void)pthread_mutex_unlock(&worker->lock);
+    tide_worker_wake_warden(worker);
+    for (int i = 0; i < count; i++)
+        if (list[i].is_dropped)
+            tide_worker_tell(worker, TIDE_WORKER_LOST, list[i].item, NULL);
+}
+
+static void step_renewal(tide_worker *worker)
+{
+    if (tide_worker_now(worker) < worker->renew_at_us)
+        return;
+    worker->renew_at_us = tide_worker_now(worker) + renewal_gap_us(worker);
+    TIDE_CLEANUP(tide_freep)
+    renewal *list = calloc((size_t)worker->job_count, sizeof *list);
+    TIDE_CLEANUP(tide_freep)
+    tide_work_ref *refs = calloc((size_t)worker->job_count, sizeof *refs);
+    tide_error err = {0};
+    if (!list || !refs) {
+        (void)tide_no_memory(&err);
+        tide_worker_tell(worker, TIDE_WORKER_TROUBLE, NULL, &err);
+        return;
+    }
+    const int count = list_held(worker, list);
+    if (count == 0)
+        return;
+    for (int i = 0; i < count; i++)
+        refs[i] = list[i].ref;
+    const int64_t before_us = tide_worker_now(worker);
+    const tide_status status =
+        tide_work_renew(worker->store, refs, count, worker->options.lease_us, &err);
+    const bool is_answered =
+        status == TIDE_OK || status == TIDE_E_PARTIAL || status == TIDE_E_LEASE_LOST;
+    if (is_answered) {
+        apply_renewals(worker, list, refs, count, before_us + worker->options.lease_us);
+    } else {
+        tide_worker_tell(worker, TIDE_WORKER_TROUBLE, NULL, &err);
+        worker->renew_at_us =
+            tide_worker_now(worker) + tide_worker_least(renewal_gap_us(worker) / 4, 1000000);
+    }
+    drop_batches(worker, list, count);
+}
 
 /* ---- claims ---- */
 
@@ -26,7 +141,7 @@ static void enqueue(tide_worker *worker, tide_worker_batch *batch, int64_t befor
 {
     for (int i = 0; i < batch->claims.count; i++)
         tide_worker_tell(worker, TIDE_WORKER_CLAIMED, &batch->claims.items[i], NULL);
-    (void)pthread_mutex_lock(&worker->lock);
+    TIDE_HOLD(&worker->lock);
     int slot = 0;
     for (int i = 0; i < batch->claims.count; i++) {
         while (worker->jobs[slot].state != TIDE_JOB_FREE)
@@ -56,15 +171,13 @@ static void enqueue(tide_worker *worker, tide_worker_batch *batch, int64_t befor
         worker->totals.claimed++;
     }
     (void)pthread_cond_broadcast(&worker->has_queued);
-    (void)pthread_mutex_unlock(&worker->lock);
 }
 
 static int count_free(tide_worker *worker, int64_t *claimed)
 {
-    (void)pthread_mutex_lock(&worker->lock);
+    TIDE_HOLD(&worker->lock);
     const int free_count = worker->job_count - worker->held;
     *claimed = worker->totals.claimed;
-    (void)pthread_mutex_unlock(&worker->lock);
     return free_count;
 }
 
@@ -179,10 +292,8 @@ bool tide_worker_is_stopping(tide_worker *worker)
 {
     if (atomic_load(&worker->stops) > 0)
         return true;
-    (void)pthread_mutex_lock(&worker->lock);
-    const bool is_draining = worker->is_draining;
-    (void)pthread_mutex_unlock(&worker->lock);
-    return is_draining;
+    TIDE_HOLD(&worker->lock);
+    return worker->is_draining;
 }
 
 /* What is queued goes back, running ones are the warden's. How many are held after that. */
@@ -190,22 +301,19 @@ static int step_drain(tide_worker *worker)
 {
     while (tide_worker_release_queued(worker))
         ;
-    (void)pthread_mutex_lock(&worker->lock);
-    const int held = worker->held;
-    (void)pthread_mutex_unlock(&worker->lock);
-    return held;
+    TIDE_HOLD(&worker->lock);
+    return worker->held;
 }
 
 /* ---- waiting ---- */
 
 static bool has_queued(tide_worker *worker)
 {
-    bool found = false;
-    (void)pthread_mutex_lock(&worker->lock);
-    for (int i = 0; i < worker->job_count && !found; i++)
-        found = worker->jobs[i].state == TIDE_JOB_QUEUED;
-    (void)pthread_mutex_unlock(&worker->lock);
-    return found;
+    TIDE_HOLD(&worker->lock);
+    for (int i = 0; i < worker->job_count; i++)
+        if (worker->jobs[i].state == TIDE_JOB_QUEUED)
+            return true;
+    return false;
 }
 
 static int64_t plan_next(tide_worker *worker, bool is_draining)
@@ -253,7 +361,7 @@ static tide_status keep(tide_worker *worker, tide_error *err)
 {
     tide_status failure = TIDE_OK;
     for (;;) {
-        tide_worker_step_renewal(worker);
+        step_renewal(worker);
         const bool is_draining = tide_worker_is_stopping(worker);
         if (is_draining && step_drain(worker) == 0)
             return failure;
@@ -313,9 +421,8 @@ void tide_worker_stop(tide_worker *worker)
 void tide_worker_totals_get(const tide_worker *worker, tide_worker_totals *out)
 {
     tide_worker *w = (tide_worker *)worker; /* the lock is not part of what is promised const */
-    (void)pthread_mutex_lock(&w->lock);
+    TIDE_HOLD(&w->lock);
     *out = w->totals;
-    (void)pthread_mutex_unlock(&w->lock);
 }
 
 /* ---- open, close ---- */
@@ -389,7 +496,7 @@ tide_status tide_worker_open(tide_worker **out, tide_store *store, const tide_wo
     worker->warden_fd = eventfd(0, EFD_CLOEXEC | EFD_NONBLOCK);
     if (!worker->jobs || worker->wake_fd < 0 || worker->warden_fd < 0)
         return tide_no_memory(err);
-    worker->renew_at_us = tide_worker_now(worker) + tide_worker_renewal_gap_us(worker);
+    worker->renew_at_us = tide_worker_now(worker) + renewal_gap_us(worker);
     TIDE_TRY(open_watches(worker, err));
     *out = TIDE_TAKE(worker);
     return TIDE_OK;

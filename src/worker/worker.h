@@ -98,11 +98,6 @@ static inline int64_t tide_worker_now(const tide_worker *worker)
 /* worker.c: nothing new is begun any more? */
 bool tide_worker_is_stopping(tide_worker *worker);
 
-/* worker_lease.c: when it is time, renew everything. */
-void tide_worker_step_renewal(tide_worker *worker);
-/* After a third of the lease, at most 60 s apart. */
-int64_t tide_worker_renewal_gap_us(const tide_worker *worker);
-
 /* worker_job.c */
 void *tide_worker_runner(void *arg);
 void tide_worker_tell(tide_worker *worker, tide_worker_event event, const tide_work_claimed *item,

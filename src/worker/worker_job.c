@@ -1,5 +1,6 @@
 /* worker_job.c - running one job: what the function sees, how its end is written. */
 #include "base/interface/caller.h"
+#include "base/lock.h"
 #include "worker/worker.h"
 
 #include <stdio.h>
@@ -136,7 +137,7 @@ static tide_status write_end(tide_job *job, const settlement *end, tide_error *e
 
 static void count_end(tide_worker *worker, tide_worker_event event, bool has_item_ended)
 {
-    (void)pthread_mutex_lock(&worker->lock);
+    TIDE_HOLD(&worker->lock);
     tide_worker_totals *totals = &worker->totals;
     if (event == TIDE_WORKER_FINISHED)
         totals->finished++;
@@ -147,7 +148,6 @@ static void count_end(tide_worker *worker, tide_worker_event event, bool has_ite
     else
         totals->failed++;
     totals->failed_items += event == TIDE_WORKER_FAILED && has_item_ended;
-    (void)pthread_mutex_unlock(&worker->lock);
 }
 
 static void wait_a_little(tide_worker *worker, int attempt)
@@ -158,9 +158,8 @@ static void wait_a_little(tide_worker *worker, int attempt)
 
 static void set_settling(tide_job *job, bool is_settling)
 {
-    (void)pthread_mutex_lock(&job->worker->lock);
+    TIDE_HOLD(&job->worker->lock);
     job->is_settling = is_settling;
-    (void)pthread_mutex_unlock(&job->worker->lock);
 }
 
 /* The same end may be written again after an unknown outcome: the store knows the token. */

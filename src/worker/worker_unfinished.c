@@ -6,13 +6,14 @@
 #include <string.h>
 
 #include "base/list.h"
+#include "base/lock.h"
 #include "worker/worker.h"
 
 void tide_worker_note_unfinished(tide_worker *worker, const char *work_item_id)
 {
     if (!worker->options.until_empty)
         return;
-    (void)pthread_mutex_lock(&worker->lock);
+    TIDE_HOLD(&worker->lock);
     tide_worker_unfinished *list = &worker->unfinished;
     bool is_known = false;
     for (int i = 0; i < list->count && !is_known; i++)
@@ -21,25 +22,22 @@ void tide_worker_note_unfinished(tide_worker *worker, const char *work_item_id)
     if (!is_known &&
         tide_list_room(&list->ids, list->count, sizeof *list->ids, TIDE_LIST_MAX, NULL) >= TIDE_OK)
         (void)strcpy(list->ids[list->count++], work_item_id);
-    (void)pthread_mutex_unlock(&worker->lock);
 }
 
 static bool copy_last(tide_worker *worker, char out[TIDE_WORK_ID_MAX + 1])
 {
-    (void)pthread_mutex_lock(&worker->lock);
+    TIDE_HOLD(&worker->lock);
     const tide_worker_unfinished *list = &worker->unfinished;
     const bool is_some = list->count > 0;
     if (is_some)
         (void)strcpy(out, list->ids[list->count - 1]);
-    (void)pthread_mutex_unlock(&worker->lock);
     return is_some;
 }
 
 static void drop_last(tide_worker *worker)
 {
-    (void)pthread_mutex_lock(&worker->lock);
+    TIDE_HOLD(&worker->lock);
     worker->unfinished.count--;
-    (void)pthread_mutex_unlock(&worker->lock);
 }
 
 static tide_status note_status(void *arg, const tide_work_item *item, tide_error *err)

@@ -3,22 +3,211 @@
  * All statements run in one transaction: reading sees one snapshot, writing happens as a whole or not at all. A writing transaction may
  * be run more than once by the store, so its rows are kept back until it is durable; rows that are read go out as
  * they come. */
-#include "cli/frame/cli.h"
-
 #include <inttypes.h>
+#include <sqlite3.h>
+#include <stdarg.h>
+#include <stdbool.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 
+#include <tidemark/error.h>
+#include <tidemark/export.h>
+
 #include "base/cleanup.h"
+#include "base/sql_value.h"
 #include "base/text/json.h"
-#include "cli/feed/sql_guard.h"
+#include "cli/frame/cli.h"
 #include "cli/frame/input.h"
-#include "cli/print/sql_cells.h"
 #include "cli/print/sql_output.h"
 #include "feed/vtab.h"
 #include "store/sqlite/sqlite_connection.h"
+#include "store/sqlite/sqlite_statement.h"
 #include "store/url.h"
+
+/* ---- what a statement may do ---- */
+
+/* What SQL from the command line may do to a store.
+ *
+ *     reading    SELECT, EXPLAIN, pragmas that only tell
+ *     writing    besides, rows may be inserted, updated and deleted, and temporary tables made. The schema, transactions (everything is one)
+ *                and other files are out of bounds
+ *
+ * SQLite asks the guard about every part of a statement while it is prepared, also inside of triggers, functions and virtual
+ * tables. What was refused first is kept in words.
+ *
+ * Threads: one. */
+typedef struct tide_cli_sql_guard {
+    bool is_writing;
+    bool is_write_wanted; /* what was refused would have been let through with is_writing */
+    char refused[256];    /* "": nothing */
+} tide_cli_sql_guard;
+
+static const char SCHEMA_IS_OURS[] = "the schema belongs to Tidemark: it is not changed from here";
+
+__attribute__((format(printf, 2, 3))) static int refuse(tide_cli_sql_guard *guard,
+                                                        const char *format, ...)
+{
+    if (!guard->refused[0]) {
+        va_list args;
+        va_start(args, format);
+        (void)vsnprintf(guard->refused, sizeof guard->refused, format, args);
+        va_end(args);
+    }
+    return SQLITE_DENY;
+}
+
+static bool is_listed(const char *const *list, const char *name)
+{
+    for (; *list; list++)
+        if (sqlite3_stricmp(*list, name) == 0)
+            return true;
+    return false;
+}
+
+/* Those that tell about something named, and those that are settings, which may be asked but not set. */
+static int judge_pragma(tide_cli_sql_guard *guard, const char *name, const char *value)
+{
+    static const char *const tell[] = {"collation_list",
+                                       "compile_options",
+                                       "database_list",
+                                       "foreign_key_check",
+                                       "foreign_key_list",
+                                       "function_list",
+                                       "index_info",
+                                       "index_list",
+                                       "index_xinfo",
+                                       "integrity_check",
+                                       "module_list",
+                                       "pragma_list",
+                                       "quick_check",
+                                       "table_info",
+                                       "table_list",
+                                       "table_xinfo",
+                                       NULL};
+    static const char *const ask[] = {
+        "application_id", "auto_vacuum",    "cache_size",   "data_version",       "encoding",
+        "foreign_keys",   "freelist_count", "page_count",   "page_size",          "query_only",
+        "schema_version", "synchronous",    "user_version", "wal_autocheckpoint", NULL};
+    if (is_listed(tell, name) || (!value && is_listed(ask, name)))
+        return SQLITE_OK;
+    return value ? refuse(guard, "PRAGMA %s is not for SQL from here: it sets something", name)
+                 : refuse(guard, "PRAGMA %s is not for SQL from here", name);
+}
+
+static int judge_change(tide_cli_sql_guard *guard, const char *verb, const char *table)
+{
+    /* A temporary table is entered into a catalogue of its own; this one is the schema. */
+    if (sqlite3_stricmp(table, "sqlite_master") == 0)
+        return refuse(guard, "%s", SCHEMA_IS_OURS);
+    if (guard->is_writing)
+        return SQLITE_OK;
+    guard->is_write_wanted = true;
+    return refuse(guard, "%s %s: nothing is written without --write", verb, table);
+}
+
+static int judge_temporary(tide_cli_sql_guard *guard)
+{
+    if (guard->is_writing)
+        return SQLITE_OK;
+    guard->is_write_wanted = true;
+    return refuse(guard, "temporary tables are made with --write only");
+}
+
+static int judge(void *arg, int action, const char *first, const char *second, const char *schema,
+                 const char *trigger)
+{
+    (void)trigger;
+    tide_cli_sql_guard *guard = arg;
+    switch (action) {
+    case SQLITE_SELECT:
+    case SQLITE_READ:
+    case SQLITE_RECURSIVE:
+        return SQLITE_OK;
+    case SQLITE_FUNCTION:
+        return sqlite3_stricmp(second, "load_extension") != 0
+                   ? SQLITE_OK
+                   : refuse(guard, "extensions are not loaded from here");
+    case SQLITE_PRAGMA:
+        return judge_pragma(guard, first, second);
+    case SQLITE_INSERT:
+        return judge_change(guard, "INSERT INTO", first);
+    case SQLITE_UPDATE:
+        return judge_change(guard, "UPDATE", first);
+    case SQLITE_DELETE:
+        return judge_change(guard, "DELETE FROM", first);
+    case SQLITE_CREATE_TEMP_INDEX:
+    case SQLITE_CREATE_TEMP_TABLE:
+    case SQLITE_CREATE_TEMP_TRIGGER:
+    case SQLITE_CREATE_TEMP_VIEW:
+    case SQLITE_DROP_TEMP_INDEX:
+    case SQLITE_DROP_TEMP_TABLE:
+    case SQLITE_DROP_TEMP_TRIGGER:
+    case SQLITE_DROP_TEMP_VIEW:
+        return judge_temporary(guard);
+    case SQLITE_CREATE_VTABLE:
+    case SQLITE_DROP_VTABLE:
+        if (schema && sqlite3_stricmp(schema, "temp") == 0)
+            return judge_temporary(guard);
+        return refuse(guard, "%s", SCHEMA_IS_OURS);
+    case SQLITE_TRANSACTION:
+    case SQLITE_SAVEPOINT:
+        return refuse(guard, "everything here is one transaction already");
+    case SQLITE_ATTACH:
+    case SQLITE_DETACH:
+        return refuse(guard, "other databases are not attached from here");
+    default:
+        return refuse(guard, "%s", SCHEMA_IS_OURS);
+    }
+}
+
+/* The guard must live until it is taken away (NULL). */
+static void guard_put(sqlite3 *db, tide_cli_sql_guard *guard)
+{
+    (void)sqlite3_set_authorizer(db, guard ? judge : NULL, guard);
+}
+
+/* ---- values of SQLite ---- */
+
+/* The columns of a SQLite statement as names and cells (base/sql_value.h).
+ *
+ * Threads: one. */
+typedef struct tide_cli_sql_cells {
+    sqlite3_stmt *statement; /* borrowed */
+    int count;
+    const char **names;    /* of the statement, which owns them */
+    tide_sql_value *cells; /* of the row under way */
+} tide_cli_sql_cells;
+
+static tide_status cells_init(tide_cli_sql_cells *out, sqlite3_stmt *statement, tide_error *err)
+{
+    const int count = sqlite3_column_count(statement);
+    *out = (tide_cli_sql_cells){.statement = statement, .count = count};
+    out->names = calloc((size_t)count + 1, sizeof *out->names);
+    out->cells = calloc((size_t)count + 1, sizeof *out->cells);
+    bool is_whole = out->names && out->cells;
+    for (int i = 0; is_whole && i < count; i++) {
+        out->names[i] = sqlite3_column_name(statement, i);
+        is_whole = out->names[i] != NULL;
+    }
+    return is_whole ? TIDE_OK : tide_no_memory(err);
+}
+
+/* Before the first step. */
+static void cells_done(tide_cli_sql_cells *row)
+{
+    free(row->names);
+    free(row->cells);
+    *row = (tide_cli_sql_cells){.statement = NULL};
+}
+
+/* Behind a step: the row; texts and bytes live until the next one. */
+static const tide_sql_value *cells_read(tide_cli_sql_cells *row)
+{
+    for (int i = 0; i < row->count; i++)
+        row->cells[i] = tide_sqlite_value(row->statement, i);
+    return row->cells;
+}
 
 enum {
     SQL_MAX = 16 << 20,       /* bytes of the statements */
@@ -214,7 +403,7 @@ static tide_status print_rows(session *s, sqlite3 *db, tide_cli_sql_cells *cells
                            s->row_limit);
             return TIDE_OK;
         }
-        TIDE_TRY(tide_cli_sql_output_row(rows, tide_cli_sql_cells_read(cells), err));
+        TIDE_TRY(tide_cli_sql_output_row(rows, cells_read(cells), err));
         TIDE_TRY(check_kept(s, err));
     }
     return code == SQLITE_DONE ? TIDE_OK : tell_failure(s, db, code, err);
@@ -239,8 +428,8 @@ static tide_status run_statement(session *s, sqlite3 *db, const char **sql,
         return tide_fail(err, TIDE_E_DENIED, "nothing is written without --write");
     }
     TIDE_TRY(bind_parameters(s, db, statement, err));
-    TIDE_CLEANUP(tide_cli_sql_cells_done) tide_cli_sql_cells cells = {.statement = NULL};
-    TIDE_TRY(tide_cli_sql_cells_init(&cells, statement, err));
+    TIDE_CLEANUP(cells_done) tide_cli_sql_cells cells = {.statement = NULL};
+    TIDE_TRY(cells_init(&cells, statement, err));
     TIDE_TRY(tide_cli_sql_output_begin(rows, cells.names, cells.count, err));
     const tide_status status = print_rows(s, db, &cells, rows, err);
     /* Rows that came before a failure are printed, too. */
@@ -297,9 +486,9 @@ static tide_status run_inside(tide_tx *tx, void *arg, tide_error *err)
     const int code = tide_vtab_register(connection->db, env);
     if (code != SQLITE_OK)
         return tide_sqlite_fail(err, connection->db, code, tx->store->name);
-    tide_cli_sql_guard_put(connection->db, &s->guard);
+    guard_put(connection->db, &s->guard);
     const tide_status status = run_all(s, connection->db, err);
-    tide_cli_sql_guard_put(connection->db, NULL);
+    guard_put(connection->db, NULL);
     return status;
 }
 

@@ -1,19 +1,139 @@
-#include "cli/idempotency/cmd_idempotency.h"
-
 #include <errno.h>
 #include <fcntl.h>
 #include <inttypes.h>
+#include <stdbool.h>
+#include <stdint.h>
 #include <string.h>
 #include <unistd.h>
 
+#include <tidemark/error.h>
+#include <tidemark/export.h>
 #include <tidemark/idempotency.h>
+#include <tidemark/view.h>
 
+#include "base/buffer.h"
 #include "base/cleanup.h"
+#include "base/text/base64.h"
+#include "base/text/json.h"
+#include "base/text/json_tree.h"
+#include "base/text/utf8.h"
 #include "cli/frame/input.h"
-#include "cli/idempotency/idempotency_answer.h"
+#include "cli/idempotency/cmd_idempotency.h"
 #include "cli/idempotency/idempotency_lock.h"
 #include "cli/idempotency/idempotency_signals.h"
 #include "cli/work/work_output.h"
+
+/* ---- the stored response ---- */
+
+/* What `idempotency run` stores as a command's answer, and back.
+ *
+ *     {"exit_code":0,"stdout":"text\n"}                    text: UTF-8 without NUL
+ *     {"exit_code":2,"stdout_base64":"AAECAw=="}           everything else
+ *     {"exit_code":0,"stdout_len":987654321}               it printed more than can be kept
+ *
+ * What is decoded is byte for byte what was encoded.
+ *
+ * Threads: pure. Limits: TIDE_IDEMPOTENCY_RESPONSE_MAX bytes of the JSON. */
+typedef struct response {
+    int exit_code;
+    bool is_out_over; /* the output was too large to keep */
+    uint64_t out_len;
+    tide_buffer out; /* decoded; initialised by decode_response */
+} response;
+
+/* ---- encode ---- */
+
+static tide_status append_output(tide_buffer *json, tide_view out)
+{
+    if (tide_utf8_valid(out)) {
+        const size_t before = json->len;
+        TIDE_TRY(tide_buffer_append_text(json, ",\"stdout\":"));
+        const tide_status status = tide_json_append_string(json, out);
+        if (status != TIDE_E_LIMIT)
+            return status;
+        tide_buffer_truncate(json, before); /* escapes may make it six times as long */
+    }
+    TIDE_TRY(tide_buffer_append_text(json, ",\"stdout_base64\":\""));
+    TIDE_TRY(tide_base64_encode(json, out, true));
+    return tide_buffer_append_text(json, "\"");
+}
+
+static tide_status append_answer(tide_buffer *json, int exit_code, tide_view out, bool is_out_over,
+                                 uint64_t out_len)
+{
+    TIDE_TRY(tide_buffer_printf(json, "{\"exit_code\":%d", exit_code));
+    if (is_out_over)
+        TIDE_TRY(tide_buffer_printf(json, ",\"stdout_len\":%llu", (unsigned long long)out_len));
+    else
+        TIDE_TRY(append_output(json, out));
+    return tide_buffer_append_text(json, "}");
+}
+
+/* Into an empty buffer that may hold TIDE_IDEMPOTENCY_RESPONSE_MAX bytes. Where out does not fit in, or is_out_over says
+ * that it is not there, its length alone is kept. TIDE_E_NOMEM. */
+static tide_status encode_response(tide_buffer *json, int exit_code, tide_view out,
+                                   bool is_out_over, uint64_t out_len, tide_error *err)
+{
+    tide_status status = append_answer(json, exit_code, out, is_out_over, out_len);
+    if (status == TIDE_E_LIMIT) {
+        tide_buffer_clear(json);
+        status = append_answer(json, exit_code, out, true, out_len);
+    }
+    return status < TIDE_OK ? tide_fail(err, status, "no memory for the command's answer")
+                            : TIDE_OK;
+}
+
+/* ---- decode ---- */
+
+static tide_status fail_foreign(tide_error *err)
+{
+    return tide_fail(err, TIDE_E_MISMATCH,
+                     "the key has an answer that is not that of a command run here");
+}
+
+static tide_status decode_output(response *answer, const tide_json_node *object, tide_error *err)
+{
+    const tide_json_node *text = tide_json_node_find(object, "stdout");
+    const tide_json_node *base64 = tide_json_node_find(object, "stdout_base64");
+    const tide_json_node *len = tide_json_node_find(object, "stdout_len");
+    if (tide_json_node_is(text, TIDE_JSON_TYPE_TEXT)) {
+        if (tide_buffer_append_view(&answer->out, text->text) < TIDE_OK)
+            return tide_no_memory(err);
+    } else if (tide_json_node_is(base64, TIDE_JSON_TYPE_TEXT)) {
+        const tide_status status = tide_base64_decode(&answer->out, base64->text);
+        if (status < TIDE_OK)
+            return status == TIDE_E_NOMEM ? tide_no_memory(err) : fail_foreign(err);
+    } else if (tide_json_node_is(len, TIDE_JSON_TYPE_INTEGER)) {
+        answer->is_out_over = true;
+        answer->out_len = (uint64_t)tide_json_node_integer(len);
+        return TIDE_OK;
+    } else {
+        return fail_foreign(err);
+    }
+    answer->out_len = answer->out.len;
+    return TIDE_OK;
+}
+
+static tide_status decode_response(response *answer, tide_view json, tide_error *err)
+{
+    *answer = (response){.exit_code = 0};
+    tide_buffer_init(&answer->out, TIDE_IDEMPOTENCY_RESPONSE_MAX);
+    TIDE_CLEANUP(tide_json_tree_freep) tide_json_node *object = NULL;
+    if (json.ptr)
+        TIDE_IGNORE(tide_json_tree_read(&object, json, NULL)); /* what is not JSON has no member */
+    const tide_json_node *exit_code = tide_json_node_find(object, "exit_code");
+    if (!tide_json_node_is(exit_code, TIDE_JSON_TYPE_INTEGER) ||
+        tide_json_node_integer(exit_code) < 0 || tide_json_node_integer(exit_code) > 255)
+        return fail_foreign(err);
+    answer->exit_code = (int)tide_json_node_integer(exit_code);
+    return decode_output(answer, object, err);
+}
+
+/* TIDE_E_MISMATCH: not written by encode_response. Ends with response_done, also after a failure. */
+static void response_done(response *answer)
+{
+    tide_buffer_done(&answer->out);
+}
 
 enum {
     EXIT_LATER = 75,       /* EX_TEMPFAIL of sysexits.h: no answer, try again */
@@ -159,9 +279,9 @@ static tide_status refuse_busy(run *r, tide_error *err)
 static tide_status replay(run *r, tide_error *err)
 {
     const tide_idempotency_state *state = &r->state;
-    TIDE_CLEANUP(tide_cli_answer_done) tide_cli_answer answer;
+    TIDE_CLEANUP(response_done) response answer;
     const tide_view stored = {.ptr = state->response, .len = state->response_len};
-    const tide_status status = tide_cli_answer_decode(&answer, stored, err);
+    const tide_status status = decode_response(&answer, stored, err);
     if (status == TIDE_E_MISMATCH)
         (void)snprintf(r->cli->hint, sizeof r->cli->hint, "'tidemark idempotency show' prints it");
     TIDE_TRY(status);
@@ -236,8 +356,8 @@ static tide_status store_answer(run *r, tide_error *err)
     const tide_child_result *result = &r->result;
     TIDE_CLEANUP(tide_buffer_done)
     tide_buffer answer = tide_buffer_of(TIDE_IDEMPOTENCY_RESPONSE_MAX);
-    TIDE_TRY(tide_cli_answer_encode(&answer, result->exit_code, tide_buffer_view(&result->out),
-                                    result->is_out_over, result->out_len, err));
+    TIDE_TRY(encode_response(&answer, result->exit_code, tide_buffer_view(&result->out),
+                             result->is_out_over, result->out_len, err));
     const int64_t until_us = r->env->boot_us(r->env) + STORE_TRIES_US;
     for (;;) {
         const tide_status status = store_once(r, tide_buffer_view(&answer), err);
