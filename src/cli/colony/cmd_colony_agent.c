@@ -40,16 +40,13 @@ tide_status tide_cli_colony_agent_remove(tide_cli *cli, tide_error *err)
 static tide_status print_all(tide_cli *cli, const COLONY(ListAgentsResponse) * list,
                              tide_error *err)
 {
-    static const tide_cli_column columns[] = {{.title = "AGENT"},  {.title = "ADDRESS"},
-                                              {.title = "HEALTH"}, {.title = "SEEN"},
-                                              {.title = "COLONY"}, {.title = "ERROR"}};
     tide_cli_table table;
     if (cli->out.is_json) {
         for (size_t i = 0; i < list->n_agents; i++)
             TIDE_TRY(tide_cli_print_message(&cli->out, &list->agents[i]->base, err));
         return TIDE_OK;
     }
-    tide_cli_table_init(&table, &cli->out, columns, sizeof columns / sizeof columns[0]);
+    tide_cli_table_begin(&table, &cli->out, "AGENT,ADDRESS,HEALTH,SEEN,COLONY,ERROR");
     for (size_t i = 0; i < list->n_agents; i++) {
         const COLONY(Agent) *agent = list->agents[i];
         tide_cli_table_cell(&table, agent->agent_id);

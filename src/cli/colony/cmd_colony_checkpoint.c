@@ -12,23 +12,15 @@
 static tide_status print_list(tide_cli *cli, COLONY(Checkpoint) * *rows, size_t count,
                               tide_error *err)
 {
-    static const tide_cli_column columns[] = {{.title = "AGENT"},
-                                              {.title = "TYPE"},
-                                              {.title = "SESSION"},
-                                              {.title = "EPOCH", .is_number = true},
-                                              {.title = "AT", .is_number = true},
-                                              {.title = "HEAD", .is_number = true},
-                                              {.title = "PENDING", .is_number = true},
-                                              {.title = "LOST", .is_number = true},
-                                              {.title = "POLLED"},
-                                              {.title = "CLOSED"}};
     tide_cli_table table;
     if (cli->out.is_json) {
         for (size_t i = 0; i < count; i++)
             TIDE_TRY(tide_cli_print_message(&cli->out, &rows[i]->base, err));
         return TIDE_OK;
     }
-    tide_cli_table_init(&table, &cli->out, columns, sizeof columns / sizeof columns[0]);
+    tide_cli_table_begin(&table, &cli->out,
+                         "AGENT,TYPE,SESSION,EPOCH#,FIRST#,HEAD#,STORED#,DEAD#,FILTERED#,VOID#,"
+                         "LOST#,PENDING#,DIGEST,BALANCED,FINDING");
     for (size_t i = 0; i < count; i++) {
         const COLONY(Checkpoint) *row = rows[i];
         tide_cli_table_cell(&table, row->agent_id);
@@ -139,28 +131,15 @@ tide_status tide_cli_colony_checkpoint_set(tide_cli *cli, tide_error *err)
 
 static tide_status print_audit(tide_cli *cli, const COLONY(AuditResponse) * answer, tide_error *err)
 {
-    static const tide_cli_column columns[] = {{.title = "AGENT"},
-                                              {.title = "TYPE"},
-                                              {.title = "SESSION"},
-                                              {.title = "EPOCH", .is_number = true},
-                                              {.title = "FIRST", .is_number = true},
-                                              {.title = "HEAD", .is_number = true},
-                                              {.title = "STORED", .is_number = true},
-                                              {.title = "DEAD", .is_number = true},
-                                              {.title = "FILTERED", .is_number = true},
-                                              {.title = "VOID", .is_number = true},
-                                              {.title = "LOST", .is_number = true},
-                                              {.title = "PENDING", .is_number = true},
-                                              {.title = "DIGEST"},
-                                              {.title = "BALANCED"},
-                                              {.title = "FINDING"}};
     tide_cli_table table;
     if (cli->out.is_json) {
         for (size_t i = 0; i < answer->n_lines; i++)
             TIDE_TRY(tide_cli_print_message(&cli->out, &answer->lines[i]->base, err));
         return TIDE_OK;
     }
-    tide_cli_table_init(&table, &cli->out, columns, sizeof columns / sizeof columns[0]);
+    tide_cli_table_begin(&table, &cli->out,
+                         "AGENT,TYPE,SESSION,EPOCH#,FIRST#,HEAD#,STORED#,DEAD#,FILTERED#,VOID#,"
+                         "LOST#,PENDING#,DIGEST,BALANCED,FINDING");
     for (size_t i = 0; i < answer->n_lines; i++) {
         const COLONY(AuditLine) *line = answer->lines[i];
         const COLONY(Books) *books = line->books;

@@ -22,18 +22,13 @@ tide_status tide_cli_absolute(const char *dir, char out[PATH_MAX], tide_error *e
 static tide_status print_files(void *arg, const COLONY(ExportResponse) * answer, tide_error *err)
 {
     tide_cli *cli = arg;
-    static const tide_cli_column columns[] = {{.title = "FILE"},
-                                              {.title = "FIRST", .is_number = true},
-                                              {.title = "LAST", .is_number = true},
-                                              {.title = "ROWS", .is_number = true},
-                                              {.title = "BYTES", .is_number = true}};
     tide_cli_table table;
     if (cli->out.is_json) {
         for (size_t i = 0; i < answer->n_files; i++)
             TIDE_TRY(tide_cli_print_message(&cli->out, &answer->files[i]->base, err));
         return TIDE_OK;
     }
-    tide_cli_table_init(&table, &cli->out, columns, sizeof columns / sizeof columns[0]);
+    tide_cli_table_begin(&table, &cli->out, "FILE,FIRST#,LAST#,ROWS#,BYTES#");
     for (size_t i = 0; i < answer->n_files; i++) {
         const COLONY(ExportedFile) *file = answer->files[i];
         tide_cli_table_cell(&table, *file->path ? file->path : NULL);

@@ -387,23 +387,12 @@ static tide_status deliver_range(void *arg, const tide_export_range *range, cons
 
 static tide_status deliver(delivery *d, tide_error *err)
 {
-    static const tide_cli_column columns[] = {{.title = "TABLE"},
-                                              {.title = "AGENT"},
-                                              {.title = "FIRST", .is_number = true},
-                                              {.title = "LAST", .is_number = true},
-                                              {.title = "ROWS", .is_number = true},
-                                              {.title = "SNAPSHOT", .is_number = true}};
     read_hint(d);
-    if (!d->cli->out.is_json)
-        tide_cli_table_init(&d->table, &d->cli->out, columns, sizeof columns / sizeof columns[0]);
+    tide_cli_table_begin(&d->table, &d->cli->out, "TABLE,AGENT,FIRST#,LAST#,ROWS#,SNAPSHOT#");
     tide_status status = tide_export_list(d->dir, deliver_range, d, err);
     if (status == TIDE_E_NOT_FOUND && d->written == 0)
         status = TIDE_OK; /* nothing was ever exported */
-    if (d->cli->out.is_json)
-        return status;
-    tide_error ignored;
-    const tide_status printed = tide_cli_table_done(&d->table, status < TIDE_OK ? &ignored : err);
-    return status < TIDE_OK ? status : printed;
+    return tide_cli_table_end(&d->table, status, err);
 }
 
 tide_status tide_cli_export_lake(tide_cli *cli, tide_error *err)

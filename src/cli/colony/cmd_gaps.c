@@ -9,23 +9,13 @@
 
 static tide_status print_gaps(tide_cli *cli, COLONY(Gap) * *gaps, size_t count, tide_error *err)
 {
-    static const tide_cli_column columns[] = {{.title = "ID", .is_number = true},
-                                              {.title = "AGENT"},
-                                              {.title = "TYPE"},
-                                              {.title = "EPOCH", .is_number = true},
-                                              {.title = "FROM", .is_number = true},
-                                              {.title = "TO", .is_number = true},
-                                              {.title = "STATUS"},
-                                              {.title = "REASON"},
-                                              {.title = "ATTEMPTS", .is_number = true},
-                                              {.title = "DETECTED"}};
     tide_cli_table table;
     if (cli->out.is_json) {
         for (size_t i = 0; i < count; i++)
             TIDE_TRY(tide_cli_print_message(&cli->out, &gaps[i]->base, err));
         return TIDE_OK;
     }
-    tide_cli_table_init(&table, &cli->out, columns, sizeof columns / sizeof columns[0]);
+    tide_cli_table_begin(&table, &cli->out, "BEGAN,ENDED,AGENTS#,GAPS#,NUMBERS#,LOST#");
     for (size_t i = 0; i < count; i++) {
         const COLONY(Gap) *gap = gaps[i];
         tide_cli_table_number(&table, gap->id);
@@ -112,14 +102,8 @@ static tide_status accept_gap(tide_cli *cli, tide_error *err)
 static tide_status print_incidents(tide_cli *cli, const COLONY(ListIncidentsResponse) * answer,
                                    tide_error *err)
 {
-    static const tide_cli_column columns[] = {{.title = "BEGAN"},
-                                              {.title = "ENDED"},
-                                              {.title = "AGENTS", .is_number = true},
-                                              {.title = "GAPS", .is_number = true},
-                                              {.title = "NUMBERS", .is_number = true},
-                                              {.title = "LOST", .is_number = true}};
     tide_cli_table table;
-    tide_cli_table_init(&table, &cli->out, columns, sizeof columns / sizeof columns[0]);
+    tide_cli_table_begin(&table, &cli->out, "BEGAN,ENDED,AGENTS#,GAPS#,NUMBERS#,LOST#");
     for (size_t i = 0; i < answer->n_incidents; i++) {
         const COLONY(Incident) *row = answer->incidents[i];
         if (cli->out.is_json) {
@@ -133,7 +117,7 @@ static tide_status print_incidents(tide_cli *cli, const COLONY(ListIncidentsResp
         tide_cli_table_number(&table, (int64_t)row->numbers);
         tide_cli_table_number(&table, (int64_t)row->lost);
     }
-    return cli->out.is_json ? TIDE_OK : tide_cli_table_done(&table, err);
+    return tide_cli_table_done(&table, err);
 }
 
 static tide_status list_incidents(tide_cli *cli, tide_error *err)

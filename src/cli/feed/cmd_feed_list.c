@@ -145,16 +145,9 @@ static void list_stream(tide_cli_table *table, const looked *row)
 
 static tide_status print_streams(tide_cli_output *out, const look *l, tide_error *err)
 {
-    static const tide_cli_column columns[] = {{.title = "STREAM"},
-                                              {.title = "OLDEST", .is_number = true},
-                                              {.title = "HEAD", .is_number = true},
-                                              {.title = "RECORDS", .is_number = true},
-                                              {.title = "BYTES", .is_number = true},
-                                              {.title = "READERS", .is_number = true},
-                                              {.title = "LAG", .is_number = true},
-                                              {.title = "UNTIL LOSS", .is_number = true}};
     tide_cli_table table;
-    tide_cli_table_init(&table, out, columns, sizeof columns / sizeof columns[0]);
+    tide_cli_table_begin(&table, out,
+                         "STREAM,OLDEST#,HEAD#,RECORDS#,BYTES#,READERS#,LAG#,UNTIL LOSS#");
     tide_status status = TIDE_OK;
     for (int i = 0; i < l->count && status == TIDE_OK; i++) {
         if (!out->is_json) {
@@ -166,8 +159,7 @@ static tide_status print_streams(tide_cli_output *out, const look *l, tide_error
         tide_cli_json_i64(out, "readers", l->rows[i].readers);
         status = tide_cli_json_end(out, err);
     }
-    const tide_status printed = tide_cli_table_done(&table, status < TIDE_OK ? NULL : err);
-    return status < TIDE_OK ? status : printed;
+    return tide_cli_table_end(&table, status, err);
 }
 
 tide_status tide_cli_feed_ls(tide_cli *cli, tide_error *err)
@@ -358,44 +350,21 @@ static tide_status show_json(tide_cli_feed_handle *handle, showing *s, tide_erro
     return tide_cli_json_end(out, err);
 }
 
-static void begin_table(showing *s, const tide_cli_column *columns, int count)
+static void begin_table(showing *s, const char *titles)
 {
     s->has_rows = false;
-    tide_cli_table_init(&s->table, s->out, columns, count);
-}
-
-static tide_status end_table(showing *s, tide_status status, tide_error *err)
-{
-    const tide_status printed = tide_cli_table_done(&s->table, status < TIDE_OK ? NULL : err);
-    return status < TIDE_OK ? status : printed;
+    tide_cli_table_begin(&s->table, s->out, titles);
 }
 
 static tide_status show_text(tide_cli_feed_handle *handle, showing *s, tide_error *err)
 {
-    static const tide_cli_column readers[] = {{.title = "READER"},
-                                              {.title = "POSITION", .is_number = true},
-                                              {.title = "LAG", .is_number = true},
-                                              {.title = "TOKEN", .is_number = true},
-                                              {.title = "SEEN"}};
-    static const tide_cli_column holes[] = {{.title = "GONE FROM", .is_number = true},
-                                            {.title = "TO", .is_number = true},
-                                            {.title = "REASON"},
-                                            {.title = "FOUND"},
-                                            {.title = "DETAIL"}};
-    static const tide_cli_column batches[] = {{.title = "BATCH", .is_number = true},
-                                              {.title = "FIRST", .is_number = true},
-                                              {.title = "LAST", .is_number = true},
-                                              {.title = "ARRIVED"},
-                                              {.title = "CODEC"},
-                                              {.title = "BYTES", .is_number = true},
-                                              {.title = "STORED", .is_number = true}};
     print_state(s->out, &s->row);
-    begin_table(s, readers, sizeof readers / sizeof readers[0]);
-    TIDE_TRY(end_table(s, put_readers(handle, s, err), err));
-    begin_table(s, holes, sizeof holes / sizeof holes[0]);
-    TIDE_TRY(end_table(s, tide_store_read(handle->store, put_holes, s, err), err));
-    begin_table(s, batches, sizeof batches / sizeof batches[0]);
-    return end_table(s, tide_store_read(handle->store, put_batches, s, err), err);
+    begin_table(s, "READER,POSITION#,LAG#,TOKEN#,SEEN");
+    TIDE_TRY(tide_cli_table_end(&s->table, put_readers(handle, s, err), err));
+    begin_table(s, "GONE FROM#,TO#,REASON,FOUND,DETAIL");
+    TIDE_TRY(tide_cli_table_end(&s->table, tide_store_read(handle->store, put_holes, s, err), err));
+    begin_table(s, "BATCH#,FIRST#,LAST#,ARRIVED,CODEC,BYTES#,STORED#");
+    return tide_cli_table_end(&s->table, tide_store_read(handle->store, put_batches, s, err), err);
 }
 
 tide_status tide_cli_feed_show(tide_cli *cli, tide_error *err)

@@ -71,35 +71,26 @@ static tide_status show(tide_cli *cli, tide_error *err)
                           store, err);
 }
 
-typedef struct listing {
-    tide_cli *cli;
-    tide_cli_table table;
-} listing;
-
 static tide_status list_one(void *arg, const tide_idempotency_key *key, tide_error *err)
 {
-    listing *list = arg;
-    if (list->cli->out.is_json)
-        return print_json(&list->cli->out, key, err);
-    tide_cli_table_cell(&list->table, key->name);
-    tide_cli_table_cell(&list->table, key->is_locked ? "running" : key->status);
-    tide_cli_table_cell(&list->table, key->is_locked ? key->lock_holder : NULL);
-    tide_cli_table_number(&list->table, key->attempts);
-    tide_cli_table_time(&list->table, key->created_at_us);
-    tide_cli_table_time(&list->table, key->expires_at_us);
+    tide_cli_table *table = arg;
+    if (table->out->is_json)
+        return print_json(table->out, key, err);
+    tide_cli_table_cell(table, key->name);
+    tide_cli_table_cell(table, key->is_locked ? "running" : key->status);
+    tide_cli_table_cell(table, key->is_locked ? key->lock_holder : NULL);
+    tide_cli_table_number(table, key->attempts);
+    tide_cli_table_time(table, key->created_at_us);
+    tide_cli_table_time(table, key->expires_at_us);
     return TIDE_OK;
 }
 
 static tide_status list_all(tide_cli *cli, tide_error *err)
 {
-    static const tide_cli_column columns[] = {
-        {.title = "KEY"},     {.title = "STATUS"},
-        {.title = "HOLDER"},  {.title = "ATTEMPTS", .is_number = true},
-        {.title = "CREATED"}, {.title = "EXPIRES"}};
     TIDE_CLEANUP(tide_store_closep) tide_store *store = NULL;
     TIDE_TRY(tide_cli_open_store(cli, &store, TIDE_STORE_AS_IS, err));
-    listing list = {.cli = cli};
-    tide_cli_table_init(&list.table, &cli->out, columns, sizeof columns / sizeof columns[0]);
+    tide_cli_table table;
+    tide_cli_table_begin(&table, &cli->out, "KEY,STATUS,HOLDER,ATTEMPTS#,CREATED,EXPIRES");
     const tide_status status = tide_idempotency_list(
         store,
         &(tide_idempotency_filter){
@@ -107,9 +98,8 @@ static tide_status list_all(tide_cli *cli, tide_error *err)
             .task_id = tide_cli_text(cli, TIDE_CLI_TASK),
             .limit =
                 tide_cli_is_given(cli, TIDE_CLI_ALL) ? 0 : tide_cli_number(cli, TIDE_CLI_LIMIT)},
-        list_one, &list, err);
-    const tide_status printed = tide_cli_table_done(&list.table, status < TIDE_OK ? NULL : err);
-    return status < TIDE_OK ? status : printed;
+        list_one, &table, err);
+    return tide_cli_table_end(&table, status, err);
 }
 
 /* ---- delete, clean ---- */

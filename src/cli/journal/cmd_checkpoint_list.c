@@ -56,31 +56,18 @@ tide_status tide_cli_checkpoint_show(tide_cli *cli, tide_error *err)
 
 /* ---- many ---- */
 
-typedef struct listing {
-    tide_cli_output *out;
-    tide_cli_table table;
-} listing;
-
-static const tide_cli_column columns[] = {{.title = "NUMBER", .is_number = true},
-                                          {.title = "TASK"},
-                                          {.title = "IN TASK", .is_number = true},
-                                          {.title = "TYPE"},
-                                          {.title = "CREATED"},
-                                          {.title = "BYTES", .is_number = true},
-                                          {.title = "MESSAGE"}};
-
 static tide_status list_one(void *arg, const tide_checkpoint *checkpoint, tide_error *err)
 {
-    listing *list = arg;
-    if (list->out->is_json)
-        return tide_cli_print_checkpoint(list->out, checkpoint, err);
-    tide_cli_table_number(&list->table, checkpoint->global_sequence);
-    tide_cli_table_cell(&list->table, checkpoint->task_id);
-    tide_cli_table_number(&list->table, checkpoint->sequence_number);
-    tide_cli_table_cell(&list->table, checkpoint->type);
-    tide_cli_table_time(&list->table, checkpoint->created_at_us);
-    tide_cli_table_number(&list->table, checkpoint->snapshot_len);
-    tide_cli_table_cell(&list->table, checkpoint->message);
+    tide_cli_table *table = arg;
+    if (table->out->is_json)
+        return tide_cli_print_checkpoint(table->out, checkpoint, err);
+    tide_cli_table_number(table, checkpoint->global_sequence);
+    tide_cli_table_cell(table, checkpoint->task_id);
+    tide_cli_table_number(table, checkpoint->sequence_number);
+    tide_cli_table_cell(table, checkpoint->type);
+    tide_cli_table_time(table, checkpoint->created_at_us);
+    tide_cli_table_number(table, checkpoint->snapshot_len);
+    tide_cli_table_cell(table, checkpoint->message);
     return TIDE_OK;
 }
 
@@ -89,12 +76,11 @@ static tide_status list_filtered(tide_cli *cli, tide_journal_filter *filter, tid
     TIDE_CLEANUP(tide_store_closep) tide_store *store = NULL;
     TIDE_TRY(tide_cli_open_store(cli, &store, TIDE_STORE_AS_IS, err));
     filter->with_snapshot = cli->out.is_json;
-    listing list = {.out = &cli->out};
-    tide_cli_table_init(&list.table, &cli->out, columns, sizeof columns / sizeof columns[0]);
-    const tide_status status = tide_journal_list(store, filter, list_one, &list, err);
-    const tide_status printed = tide_cli_table_done(&list.table, status < TIDE_OK ? NULL : err);
+    tide_cli_table table;
+    tide_cli_table_begin(&table, &cli->out, "NUMBER#,TASK,IN TASK#,TYPE,CREATED,BYTES#,MESSAGE");
+    const tide_status status = tide_journal_list(store, filter, list_one, &table, err);
     /* An empty list is an answer too. */
-    return status < TIDE_OK ? status : printed;
+    return tide_cli_table_end(&table, status, err);
 }
 
 tide_status tide_cli_checkpoint_list(tide_cli *cli, tide_error *err)

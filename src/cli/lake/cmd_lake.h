@@ -89,10 +89,6 @@ tide_status tide_cli_lake_snapshots(tide_cli *cli, tide_error *err);
 /* Run fn, which prints to cli->out, in a read; what it printed comes out once, when it has succeeded, however often it ran. */
 TIDE_MUST_CHECK tide_status tide_cli_lake_print(tide_cli *cli, tide_store *store, tide_tx_fn *fn,
                                                 void *arg, tide_error *err);
-/* Print and free a table whose rows ended with this status, which stays where it is a failure. */
-TIDE_MUST_CHECK tide_status tide_cli_lake_end_table(tide_cli_table *table, tide_status status,
-                                                    tide_error *err);
-
 /* cmd_lake_diff.c */
 tide_status tide_cli_lake_diff(tide_cli *cli, tide_error *err);
 

@@ -91,26 +91,21 @@ tide_status tide_cli_lake_catalog_drop(tide_cli *cli, tide_error *err)
 
 /* ---- ls ---- */
 
-typedef struct catalog_list {
-    tide_cli *cli;
-    tide_cli_table table;
-} catalog_list;
-
 static tide_status print_catalog(void *arg, const tide_lake_catalog *catalog, tide_error *err)
 {
-    catalog_list *list = arg;
-    tide_cli_output *out = &list->cli->out;
+    tide_cli_table *table = arg;
+    tide_cli_output *out = table->out;
     const bool is_fork = catalog->parent_id != 0;
     if (!out->is_json) {
-        tide_cli_table_number(&list->table, catalog->catalog_id);
-        tide_cli_table_cell(&list->table, catalog->name);
-        tide_cli_table_number(&list->table, catalog->head);
-        tide_cli_table_time(&list->table, catalog->head_time_us);
-        tide_cli_table_cell(&list->table, is_fork ? catalog->parent_name : NULL);
+        tide_cli_table_number(table, catalog->catalog_id);
+        tide_cli_table_cell(table, catalog->name);
+        tide_cli_table_number(table, catalog->head);
+        tide_cli_table_time(table, catalog->head_time_us);
+        tide_cli_table_cell(table, is_fork ? catalog->parent_name : NULL);
         if (is_fork)
-            tide_cli_table_number(&list->table, catalog->fork_snapshot);
+            tide_cli_table_number(table, catalog->fork_snapshot);
         else
-            tide_cli_table_cell(&list->table, NULL);
+            tide_cli_table_cell(table, NULL);
         return TIDE_OK;
     }
     LAKE(Catalog) row;
@@ -120,20 +115,10 @@ static tide_status print_catalog(void *arg, const tide_lake_catalog *catalog, ti
 
 static tide_status list_catalogs(tide_tx *tx, void *arg, tide_error *err)
 {
-    static const tide_cli_column columns[] = {{.title = "ID", .is_number = true},
-                                              {.title = "NAME"},
-                                              {.title = "SNAPSHOT", .is_number = true},
-                                              {.title = "CHANGED"},
-                                              {.title = "PARENT"},
-                                              {.title = "AT", .is_number = true}};
-    catalog_list list = {.cli = arg};
-    if (!list.cli->out.is_json)
-        tide_cli_table_init(&list.table, &list.cli->out, columns,
-                            sizeof columns / sizeof columns[0]);
-    const tide_status status = tide_lake_each_catalog(tx, print_catalog, &list, err);
-    if (list.cli->out.is_json)
-        return status;
-    return tide_cli_lake_end_table(&list.table, status, err);
+    tide_cli_table table;
+    tide_cli_table_begin(&table, &((tide_cli *)arg)->out, "ID#,NAME,SNAPSHOT#,CHANGED,PARENT,AT#");
+    const tide_status status = tide_lake_each_catalog(tx, print_catalog, &table, err);
+    return tide_cli_table_end(&table, status, err);
 }
 
 tide_status tide_cli_lake_catalog_ls(tide_cli *cli, tide_error *err)

@@ -79,22 +79,14 @@ static tide_status choose_catalog(tide_tx *tx, diff_look *look, int64_t *catalog
 
 static tide_status list_differences(tide_tx *tx, void *arg, tide_error *err)
 {
-    static const tide_cli_column columns[] = {{.title = ""},
-                                              {.title = "KIND"},
-                                              {.title = "ID", .is_number = true},
-                                              {.title = "TABLE", .is_number = true},
-                                              {.title = "NAME"},
-                                              {.title = "RECORDS", .is_number = true}};
     diff_look *look = arg;
     int64_t catalog_id = 0;
     int64_t found[2] = {0, 0};
     TIDE_TRY(choose_catalog(tx, look, &catalog_id, found, err));
-    if (!look->cli->out.is_json)
-        tide_cli_table_init(&look->table, &look->cli->out, columns,
-                            sizeof columns / sizeof columns[0]);
+    tide_cli_table_begin(&look->table, &look->cli->out, ",KIND,ID#,TABLE#,NAME,RECORDS#");
     const tide_status status =
         tide_lake_diff(tx, catalog_id, found[0], found[1], print_difference, look, err);
-    return look->cli->out.is_json ? status : tide_cli_lake_end_table(&look->table, status, err);
+    return tide_cli_table_end(&look->table, status, err);
 }
 
 tide_status tide_cli_lake_diff(tide_cli *cli, tide_error *err)

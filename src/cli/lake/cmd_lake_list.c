@@ -57,13 +57,6 @@ tide_status tide_cli_lake_print(tide_cli *cli, tide_store *store, tide_tx_fn *fn
     return status;
 }
 
-tide_status tide_cli_lake_end_table(tide_cli_table *table, tide_status status, tide_error *err)
-{
-    tide_error ignored;
-    const tide_status done = tide_cli_table_done(table, status < TIDE_OK ? &ignored : err);
-    return status < TIDE_OK ? status : done;
-}
-
 /* ---- schemas and tables ---- */
 
 typedef struct object_list {
@@ -174,25 +167,14 @@ static tide_status print_content(content_look *look, tide_tx *tx, tide_error *er
 
 static tide_status list_content(tide_tx *tx, void *arg, tide_error *err)
 {
-    static const tide_cli_column object_columns[] = {{.title = "ID", .is_number = true},
-                                                     {.title = "SCHEMA"},
-                                                     {.title = "NAME"},
-                                                     {.title = "KIND"},
-                                                     {.title = "COLUMNS", .is_number = true},
-                                                     {.title = "SINCE", .is_number = true}};
-    static const tide_cli_column schema_columns[] = {{.title = "ID", .is_number = true},
-                                                     {.title = "NAME"},
-                                                     {.title = "SINCE", .is_number = true}};
     content_look *look = arg;
     const char *at = tide_cli_text(look->cli, TIDE_CLI_AT);
     TIDE_TRY(tide_lake_find_catalog(tx, look->name.catalog, &look->catalog, err));
     TIDE_TRY(tide_lake_find_snapshot(tx, &look->catalog, at ? at : "", &look->snapshot, err));
-    if (look->cli->out.is_json)
-        return print_content(look, tx, err);
-    tide_cli_table_init(&look->table, &look->cli->out,
-                        look->with_objects ? object_columns : schema_columns,
-                        look->with_objects ? 6 : 3);
-    return tide_cli_lake_end_table(&look->table, print_content(look, tx, err), err);
+    tide_cli_table_begin(&look->table, &look->cli->out,
+                         look->with_objects ? "ID#,SCHEMA,NAME,KIND,COLUMNS#,SINCE#"
+                                            : "ID#,NAME,SINCE#");
+    return tide_cli_table_end(&look->table, print_content(look, tx, err), err);
 }
 
 tide_status tide_cli_lake_schema_ls(tide_cli *cli, tide_error *err)
@@ -255,22 +237,15 @@ static tide_status print_snapshot(void *arg, const tide_lake_snapshot *snapshot,
 
 static tide_status list_snapshots(tide_tx *tx, void *arg, tide_error *err)
 {
-    static const tide_cli_column columns[] = {{.title = "SNAPSHOT", .is_number = true},
-                                              {.title = "TIME"},
-                                              {.title = "AUTHOR"},
-                                              {.title = "CHANGES"},
-                                              {.title = "MESSAGE"}};
     snapshot_look *look = arg;
     tide_lake_catalog catalog;
     look->last = look->after;
     look->count = 0;
     TIDE_TRY(tide_lake_find_catalog(tx, look->name.catalog, &catalog, err));
-    if (!look->cli->out.is_json)
-        tide_cli_table_init(&look->table, &look->cli->out, columns,
-                            sizeof columns / sizeof columns[0]);
+    tide_cli_table_begin(&look->table, &look->cli->out, "SNAPSHOT#,TIME,AUTHOR,CHANGES,MESSAGE");
     const tide_status status = tide_lake_each_snapshot(tx, catalog.catalog_id, look->after,
                                                        look->limit, print_snapshot, look, err);
-    return look->cli->out.is_json ? status : tide_cli_lake_end_table(&look->table, status, err);
+    return tide_cli_table_end(&look->table, status, err);
 }
 
 tide_status tide_cli_lake_snapshots(tide_cli *cli, tide_error *err)

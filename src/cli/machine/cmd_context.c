@@ -264,8 +264,6 @@ static tide_status list_all(tide_cli *cli, tide_cli_table *table, struct dirent 
 
 static tide_status list(tide_cli *cli, tide_error *err)
 {
-    static const tide_cli_column columns[] = {
-        {.title = "NAME"}, {.title = "IN USE"}, {.title = "STORE"}, {.title = "ADDRESS"}};
     char directory[TIDE_CLI_CONTEXT_PATH_MAX];
     char current[TIDE_CLI_CONTEXT_NAME_MAX + 1];
     struct dirent **names = NULL;
@@ -281,11 +279,9 @@ static tide_status list(tide_cli *cli, tide_error *err)
     }
     if (cli->out.is_json)
         return list_all(cli, NULL, names, count, current, err);
-    tide_cli_table_init(&table, &cli->out, columns, sizeof columns / sizeof columns[0]);
+    tide_cli_table_begin(&table, &cli->out, "NAME,IN USE,STORE,ADDRESS");
     const tide_status status = list_all(cli, &table, names, count, current, err);
-    tide_error unused = {.status = TIDE_OK};
-    const tide_status printed = tide_cli_table_done(&table, status < TIDE_OK ? &unused : err);
-    return status < TIDE_OK ? status : printed;
+    return tide_cli_table_end(&table, status, err);
 }
 
 static const tide_cli_verb verbs[] = {

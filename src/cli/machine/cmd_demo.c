@@ -126,11 +126,8 @@ static tide_status print_line(tide_cli *cli, tide_cli_table *table, const line *
 static tide_status print_all(tide_cli *cli, const UP(GetDemoResponse) * demo, tide_error *err)
 {
     assert(demo);
-    static const tide_cli_column columns[] = {
-        {.title = "NAME"}, {.title = "KIND"}, {.title = "STATE"}, {.title = "FOR"}};
     tide_cli_table table;
-    if (!cli->out.is_json)
-        tide_cli_table_init(&table, &cli->out, columns, sizeof columns / sizeof columns[0]);
+    tide_cli_table_begin(&table, &cli->out, "NAME,KIND,STATE,FOR");
     for (size_t i = 0; i < demo->n_members; i++) {
         const UP(DemoAgent) *agent = demo->members[i];
         const line l = {.name = agent->name,
@@ -147,7 +144,7 @@ static tide_status print_all(tide_cli *cli, const UP(GetDemoResponse) * demo, ti
                         .pid = worker->pid};
         TIDE_TRY(print_line(cli, &table, &l, err));
     }
-    return cli->out.is_json ? TIDE_OK : tide_cli_table_done(&table, err);
+    return tide_cli_table_done(&table, err);
 }
 
 static tide_status run_ls(tide_cli *cli, tide_error *err)

@@ -67,8 +67,6 @@ static void print_page(tide_cli *cli, const tide_cli_code *code)
 
 static tide_status list_all(tide_cli *cli, tide_error *err)
 {
-    static const tide_cli_column columns[] = {
-        {.title = "KIND"}, {.title = "CODE"}, {.title = "MEANING"}};
     size_t count = 0;
     const tide_cli_code *codes = tide_cli_codes(&count);
     tide_cli_table table;
@@ -77,7 +75,7 @@ static tide_status list_all(tide_cli *cli, tide_error *err)
             TIDE_TRY(print_json(cli, &codes[i], err));
         return TIDE_OK;
     }
-    tide_cli_table_init(&table, &cli->out, columns, sizeof columns / sizeof columns[0]);
+    tide_cli_table_begin(&table, &cli->out, "KIND,CODE,MEANING");
     for (size_t i = 0; i < count; i++) {
         tide_cli_table_cell(&table, tide_cli_code_kinds[codes[i].kind].name);
         tide_cli_table_cell(&table, codes[i].code);

@@ -20,14 +20,6 @@ static void print_seconds(tide_cli_table *table, int64_t ms)
 
 static tide_status print_table(tide_cli *cli, const COLONY(FleetResponse) * fleet, tide_error *err)
 {
-    static const tide_cli_column columns[] = {{.title = "AGENT"},
-                                              {.title = "HEALTH"},
-                                              {.title = "BEHIND", .is_number = true},
-                                              {.title = "LAG", .is_number = true},
-                                              {.title = "LOSS IN", .is_number = true},
-                                              {.title = "GAPS", .is_number = true},
-                                              {.title = "HELD BY"},
-                                              {.title = "TROUBLE"}};
     tide_cli_table table;
     tide_cli_print(cli->out.file,
                    "%llu numbers unexplained, %llu pending, %llu in open gaps, %llu lost with a "
@@ -35,7 +27,8 @@ static tide_status print_table(tide_cli *cli, const COLONY(FleetResponse) * flee
                    (unsigned long long)fleet->unexplained, (unsigned long long)fleet->pending,
                    (unsigned long long)fleet->open_gaps, (unsigned long long)fleet->lost,
                    fleet->n_agents);
-    tide_cli_table_init(&table, &cli->out, columns, sizeof columns / sizeof columns[0]);
+    tide_cli_table_begin(&table, &cli->out,
+                         "AGENT,HEALTH,BEHIND#,LAG#,LOSS IN#,GAPS#,HELD BY,TROUBLE");
     for (size_t i = 0; i < fleet->n_agents; i++) {
         const COLONY(FleetLine) *line = fleet->agents[i];
         const tide_cli_standing standing = tide_cli_fleet_standing(line);

@@ -286,14 +286,40 @@ void tide_cli_print_styled(tide_cli_output *out, tide_cli_style style, const cha
 
 /* ---- tables ---- */
 
-void tide_cli_table_init(tide_cli_table *table, tide_cli_output *out,
-                         const tide_cli_column *columns, int column_count)
+static void set_columns(tide_cli_table *table, tide_cli_output *out, const tide_cli_column *columns,
+                        int column_count)
 {
     assert(column_count > 0 && column_count <= TIDE_CLI_TABLE_COLUMNS);
-    *table = (tide_cli_table){.out = out, .columns = columns, .column_count = column_count};
+    table->out = out;
+    table->columns = columns;
+    table->column_count = column_count;
     tide_arena_init(&table->texts, TABLE_BYTES_MAX);
     for (int i = 0; i < column_count; i++)
         table->width[i] = measure_text(columns[i].title);
+}
+
+void tide_cli_table_init(tide_cli_table *table, tide_cli_output *out,
+                         const tide_cli_column *columns, int column_count)
+{
+    *table = (tide_cli_table){.out = NULL};
+    set_columns(table, out, columns, column_count);
+}
+
+void tide_cli_table_begin(tide_cli_table *table, tide_cli_output *out, const char *titles)
+{
+    *table = (tide_cli_table){.out = NULL};
+    assert(strlen(titles) < sizeof table->titles);
+    memcpy(table->titles, titles, strlen(titles));
+    int count = 0;
+    char *rest = table->titles;
+    for (char *title; (title = strsep(&rest, ",")) != NULL; count++) {
+        assert(count < TIDE_CLI_TABLE_COLUMNS);
+        char *mark = strchr(title, '#');
+        if (mark)
+            *mark = '\0';
+        table->named[count] = (tide_cli_column){.title = title, .is_number = mark != NULL};
+    }
+    set_columns(table, out, table->named, count);
 }
 
 static void print_row(tide_cli_table *table, char *const *cells, tide_cli_style style)
@@ -387,4 +413,10 @@ tide_status tide_cli_table_done(tide_cli_table *table, tide_error *err)
     table->cells = NULL;
     return table->failure < TIDE_OK ? tide_fail(err, table->failure, "no memory for a table")
                                     : TIDE_OK;
+}
+
+tide_status tide_cli_table_end(tide_cli_table *table, tide_status status, tide_error *err)
+{
+    const tide_status printed = tide_cli_table_done(table, status < TIDE_OK ? NULL : err);
+    return status < TIDE_OK ? status : printed;
 }

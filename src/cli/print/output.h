@@ -1,7 +1,7 @@
 /* output.h - results on stdout: tables for people, one JSON object per line for programs.
  *
  *     tide_cli_json_begin(&out)                      tide_cli_table table;
- *     tide_cli_json_i64(&out, "last", 7) ...         tide_cli_table_init(&table, &out, columns, 2);
+ *     tide_cli_json_i64(&out, "last", 7) ...         tide_cli_table_begin(&table, &out, "NAME,LAST#");
  *     tide_cli_json_end(&out, err)                   tide_cli_table_cell(&table, "orders") ...
  *                                                    tide_cli_table_done(&table, err)
  *
@@ -31,6 +31,7 @@ enum {
     TIDE_CLI_LINE_MAX = 160 << 20, /* bytes of one JSON object; taken only when needed */
     TIDE_CLI_TABLE_COLUMNS = 16,
     TIDE_CLI_TABLE_ROWS = 500,
+    TIDE_CLI_TITLES_SIZE = 160,  /* of all titles of a table, with the terminator */
     TIDE_CLI_CELL_MAX = 1000,    /* bytes of a cell that are printed */
     TIDE_CLI_TIME_SIZE = 32,     /* a time as RFC 3339 text, with the terminator */
     TIDE_CLI_DURATION_SIZE = 32, /* a duration as text, with the terminator */
@@ -104,6 +105,8 @@ typedef struct tide_cli_table {
     tide_cli_output *out;
     const tide_cli_column *columns;
     int column_count;
+    tide_cli_column named[TIDE_CLI_TABLE_COLUMNS]; /* of tide_cli_table_begin */
+    char titles[TIDE_CLI_TITLES_SIZE];
     int width[TIDE_CLI_TABLE_COLUMNS];
     tide_arena texts; /* of the cells */
     char **cells;     /* row by row */
@@ -114,6 +117,9 @@ typedef struct tide_cli_table {
 
 void tide_cli_table_init(tide_cli_table *table, tide_cli_output *out,
                          const tide_cli_column *columns, int column_count);
+/* The same with titles as text: "NAME,RUNS#", where # makes a column of numbers. The table must not
+ * move. Where the output is JSON no cell follows, and nothing is printed. */
+void tide_cli_table_begin(tide_cli_table *table, tide_cli_output *out, const char *titles);
 void tide_cli_table_cell(tide_cli_table *table, const char *text); /* NULL: "-" */
 void tide_cli_table_view(tide_cli_table *table, tide_view text);   /* without a pointer: "-" */
 void tide_cli_table_number(tide_cli_table *table, int64_t number);
@@ -121,3 +127,6 @@ void tide_cli_table_time(tide_cli_table *table, int64_t us); /* "-": no time */
 
 /* Print what is left and free everything. Always to be called. */
 TIDE_MUST_CHECK tide_status tide_cli_table_done(tide_cli_table *table, tide_error *err);
+/* The same for rows that ended with this status, which is returned where it is a failure. */
+TIDE_MUST_CHECK tide_status tide_cli_table_end(tide_cli_table *table, tide_status status,
+                                               tide_error *err);

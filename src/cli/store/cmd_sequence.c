@@ -89,15 +89,10 @@ static tide_status raise_to(tide_cli *cli, tide_error *err)
 
 /* ---- ls ---- */
 
-typedef struct listing {
-    tide_cli *cli;
-    tide_cli_table table;
-} listing;
-
 static tide_status list_one(void *arg, const tide_sequence *sequence, tide_error *err)
 {
-    listing *list = arg;
-    tide_cli_output *out = &list->cli->out;
+    tide_cli_table *table = arg;
+    tide_cli_output *out = table->out;
     if (out->is_json) {
         tide_cli_json_begin(out);
         tide_cli_json_text(out, "name", sequence->name);
@@ -107,23 +102,20 @@ static tide_status list_one(void *arg, const tide_sequence *sequence, tide_error
     }
     char at[TIDE_CLI_TIME_SIZE];
     tide_cli_time_text(at, sequence->last_at_us);
-    tide_cli_table_cell(&list->table, sequence->name);
-    tide_cli_table_number(&list->table, sequence->last);
-    tide_cli_table_cell(&list->table, at);
+    tide_cli_table_cell(table, sequence->name);
+    tide_cli_table_number(table, sequence->last);
+    tide_cli_table_cell(table, at);
     return TIDE_OK;
 }
 
 static tide_status list_all(tide_cli *cli, tide_error *err)
 {
-    static const tide_cli_column columns[] = {
-        {.title = "NAME"}, {.title = "LAST", .is_number = true}, {.title = "LAST TAKEN"}};
     TIDE_CLEANUP(tide_store_closep) tide_store *store = NULL;
     TIDE_TRY(tide_cli_open_store(cli, &store, TIDE_STORE_AS_IS, err));
-    listing list = {.cli = cli};
-    tide_cli_table_init(&list.table, &cli->out, columns, sizeof columns / sizeof columns[0]);
-    const tide_status status = tide_sequence_list(store, list_one, &list, err);
-    const tide_status printed = tide_cli_table_done(&list.table, status < TIDE_OK ? NULL : err);
-    return status < TIDE_OK ? status : printed;
+    tide_cli_table table;
+    tide_cli_table_begin(&table, &cli->out, "NAME,LAST#,LAST TAKEN");
+    const tide_status status = tide_sequence_list(store, list_one, &table, err);
+    return tide_cli_table_end(&table, status, err);
 }
 
 static const tide_cli_verb verbs[] = {

@@ -287,15 +287,10 @@ static tide_status backup(tide_cli *cli, tide_error *err)
 
 /* ---- epochs ---- */
 
-typedef struct listing {
-    tide_cli *cli;
-    tide_cli_table table;
-} listing;
-
 static tide_status list_epoch(void *arg, const tide_epoch *epoch, tide_error *err)
 {
-    listing *list = arg;
-    tide_cli_output *out = &list->cli->out;
+    tide_cli_table *table = arg;
+    tide_cli_output *out = table->out;
     if (out->is_json) {
         tide_cli_json_begin(out);
         tide_cli_json_i64(out, "epoch", epoch->epoch);
@@ -307,26 +302,21 @@ static tide_status list_epoch(void *arg, const tide_epoch *epoch, tide_error *er
     }
     char at[TIDE_CLI_TIME_SIZE];
     tide_cli_time_text(at, epoch->started_at_us);
-    tide_cli_table_number(&list->table, epoch->epoch);
-    tide_cli_table_cell(&list->table, at);
-    tide_cli_table_cell(&list->table, epoch->reason);
-    tide_cli_table_cell(&list->table, epoch->evidence);
+    tide_cli_table_number(table, epoch->epoch);
+    tide_cli_table_cell(table, at);
+    tide_cli_table_cell(table, epoch->reason);
+    tide_cli_table_cell(table, epoch->evidence);
     return TIDE_OK;
 }
 
 static tide_status epochs(tide_cli *cli, tide_error *err)
 {
-    static const tide_cli_column columns[] = {{.title = "EPOCH", .is_number = true},
-                                              {.title = "STARTED"},
-                                              {.title = "REASON"},
-                                              {.title = "EVIDENCE"}};
     TIDE_CLEANUP(tide_store_closep) tide_store *store = NULL;
     TIDE_TRY(open_any(cli, &store, TIDE_STORE_AS_IS, err));
-    listing list = {.cli = cli};
-    tide_cli_table_init(&list.table, &cli->out, columns, sizeof columns / sizeof columns[0]);
-    const tide_status status = tide_identity_history(store, list_epoch, &list, err);
-    const tide_status printed = tide_cli_table_done(&list.table, status < TIDE_OK ? NULL : err);
-    return status < TIDE_OK ? status : printed;
+    tide_cli_table table;
+    tide_cli_table_begin(&table, &cli->out, "EPOCH#,STARTED,REASON,EVIDENCE");
+    const tide_status status = tide_identity_history(store, list_epoch, &table, err);
+    return tide_cli_table_end(&table, status, err);
 }
 
 static tide_status new_epoch(tide_cli *cli, tide_error *err)

@@ -88,18 +88,14 @@ static tide_status read_clock(tide_tx *tx, void *arg, tide_error *err)
 
 static tide_status list_all(tide_cli *cli, tide_error *err)
 {
-    static const tide_cli_column columns[] = {
-        {.title = "NAME"},    {.title = "ROLE"},    {.title = "AGENT"},    {.title = "STATE"},
-        {.title = "CREATED"}, {.title = "EXPIRES"}, {.title = "LAST USED"}};
     TIDE_CLEANUP(tide_store_closep) tide_store *store = NULL;
     listing list = {.out = &cli->out};
     TIDE_TRY(tide_cli_open_store(cli, &store, TIDE_STORE_AS_IS, err));
     TIDE_TRY(tide_store_read_local(store, read_clock, &list.now_us, err));
-    tide_cli_table_init(&list.table, &cli->out, columns, sizeof columns / sizeof columns[0]);
+    tide_cli_table_begin(&list.table, &cli->out, "NAME,ROLE,AGENT,STATE,CREATED,EXPIRES,LAST USED");
     const tide_status status =
         tide_token_list(store, tide_cli_is_given(cli, TIDE_CLI_ALL), list_one, &list, err);
-    const tide_status printed = tide_cli_table_done(&list.table, status < TIDE_OK ? NULL : err);
-    return status < TIDE_OK ? status : printed;
+    return tide_cli_table_end(&list.table, status, err);
 }
 
 static tide_status revoke(tide_cli *cli, tide_error *err)

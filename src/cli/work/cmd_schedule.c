@@ -47,25 +47,20 @@ static tide_status add(tide_cli *cli, tide_error *err)
     return tide_cli_print_message(&cli->out, &response.base, err);
 }
 
-typedef struct listing {
-    tide_cli_output *out;
-    tide_cli_table table;
-} listing;
-
 static tide_status list_one(void *arg, const tide_schedule *schedule, tide_error *err)
 {
-    listing *list = arg;
-    tide_cli_output *out = list->out;
+    tide_cli_table *table = arg;
+    tide_cli_output *out = table->out;
     char every[TIDE_CLI_DURATION_SIZE] = "";
     if (schedule->every_us > 0)
         tide_cli_duration_text(every, schedule->every_us);
     if (!out->is_json) {
-        tide_cli_table_cell(&list->table, schedule->name);
-        tide_cli_table_cell(&list->table, schedule->work_type);
-        tide_cli_table_cell(&list->table, schedule->cron ? schedule->cron : every);
-        tide_cli_table_cell(&list->table, schedule->is_paused ? "paused" : "active");
-        tide_cli_table_time(&list->table, schedule->next_run_at_us);
-        tide_cli_table_number(&list->table, schedule->run_count);
+        tide_cli_table_cell(table, schedule->name);
+        tide_cli_table_cell(table, schedule->work_type);
+        tide_cli_table_cell(table, schedule->cron ? schedule->cron : every);
+        tide_cli_table_cell(table, schedule->is_paused ? "paused" : "active");
+        tide_cli_table_time(table, schedule->next_run_at_us);
+        tide_cli_table_number(table, schedule->run_count);
         return TIDE_OK;
     }
     WORK(Schedule) row;
@@ -75,16 +70,12 @@ static tide_status list_one(void *arg, const tide_schedule *schedule, tide_error
 
 static tide_status list_all(tide_cli *cli, tide_error *err)
 {
-    static const tide_cli_column columns[] = {
-        {.title = "NAME"},  {.title = "TYPE"}, {.title = "WHEN"},
-        {.title = "STATE"}, {.title = "NEXT"}, {.title = "RUNS", .is_number = true}};
     TIDE_CLEANUP(tide_store_closep) tide_store *store = NULL;
     TIDE_TRY(tide_cli_open_store(cli, &store, TIDE_STORE_AS_IS, err));
-    listing list = {.out = &cli->out};
-    tide_cli_table_init(&list.table, &cli->out, columns, sizeof columns / sizeof columns[0]);
-    const tide_status status = tide_schedule_list(store, list_one, &list, err);
-    const tide_status printed = tide_cli_table_done(&list.table, status < TIDE_OK ? NULL : err);
-    return status < TIDE_OK ? status : printed;
+    tide_cli_table table;
+    tide_cli_table_begin(&table, &cli->out, "NAME,TYPE,WHEN,STATE,NEXT,RUNS#");
+    const tide_status status = tide_schedule_list(store, list_one, &table, err);
+    return tide_cli_table_end(&table, status, err);
 }
 
 static tide_status set_paused(tide_cli *cli, bool is_paused, tide_error *err)

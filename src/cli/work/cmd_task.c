@@ -64,43 +64,32 @@ static tide_status show(tide_cli *cli, tide_error *err)
                           cli->args[0], store, err);
 }
 
-typedef struct listing {
-    tide_cli *cli;
-    tide_cli_table table;
-} listing;
-
 static tide_status list_one(void *arg, const tide_task *task, tide_error *err)
 {
-    listing *list = arg;
-    if (list->cli->out.is_json) {
+    tide_cli_table *table = arg;
+    if (table->out->is_json) {
         WORK(Task) row;
         tide_rpc_task(&row, task);
-        return tide_cli_print_message(&list->cli->out, &row.base, err);
+        return tide_cli_print_message(table->out, &row.base, err);
     }
-    tide_cli_table_cell(&list->table, task->task_id);
-    tide_cli_table_cell(&list->table, task->status);
-    tide_cli_table_time(&list->table, task->created_at_us);
-    tide_cli_table_number(&list->table, task->last_sequence);
-    tide_cli_table_cell(&list->table, task->title);
+    tide_cli_table_cell(table, task->task_id);
+    tide_cli_table_cell(table, task->status);
+    tide_cli_table_time(table, task->created_at_us);
+    tide_cli_table_number(table, task->last_sequence);
+    tide_cli_table_cell(table, task->title);
     return TIDE_OK;
 }
 
 static tide_status list_all(tide_cli *cli, tide_error *err)
 {
-    static const tide_cli_column columns[] = {{.title = "TASK"},
-                                              {.title = "STATUS"},
-                                              {.title = "CREATED"},
-                                              {.title = "CHECKPOINTS", .is_number = true},
-                                              {.title = "TITLE"}};
     TIDE_CLEANUP(tide_store_closep) tide_store *store = NULL;
     TIDE_TRY(tide_cli_open_store(cli, &store, TIDE_STORE_AS_IS, err));
-    listing list = {.cli = cli};
-    tide_cli_table_init(&list.table, &cli->out, columns, sizeof columns / sizeof columns[0]);
+    tide_cli_table table;
+    tide_cli_table_begin(&table, &cli->out, "TASK,STATUS,CREATED,CHECKPOINTS#,TITLE");
     const tide_status status =
         tide_task_list(store, tide_cli_text(cli, TIDE_CLI_STATUS),
-                       tide_cli_number(cli, TIDE_CLI_LIMIT), list_one, &list, err);
-    const tide_status printed = tide_cli_table_done(&list.table, status < TIDE_OK ? NULL : err);
-    return status < TIDE_OK ? status : printed;
+                       tide_cli_number(cli, TIDE_CLI_LIMIT), list_one, &table, err);
+    return tide_cli_table_end(&table, status, err);
 }
 
 /* ---- cancel, finish, delete ---- */

@@ -15,12 +15,8 @@
 
 tide_status tide_cli_print_claimed(tide_cli *cli, const tide_work_claims *claims, tide_error *err)
 {
-    static const tide_cli_column columns[] = {
-        {.title = "ITEM"},  {.title = "TYPE"},        {.title = "ATTEMPT", .is_number = true},
-        {.title = "TOKEN"}, {.title = "LEASE UNTIL"}, {.title = "INPUT"}};
     tide_cli_table table;
-    if (!cli->out.is_json)
-        tide_cli_table_init(&table, &cli->out, columns, sizeof columns / sizeof columns[0]);
+    tide_cli_table_begin(&table, &cli->out, "ITEM,TYPE,ATTEMPT#,TOKEN,LEASE UNTIL,INPUT");
     for (int i = 0; i < claims->count; i++) {
         const tide_work_claimed *item = &claims->items[i];
         if (!cli->out.is_json) {
@@ -36,7 +32,7 @@ tide_status tide_cli_print_claimed(tide_cli *cli, const tide_work_claims *claims
         tide_rpc_claimed(&row, item, &claims->identity);
         TIDE_TRY(tide_cli_print_message(&cli->out, &row.base, err));
     }
-    return cli->out.is_json ? TIDE_OK : tide_cli_table_done(&table, err);
+    return tide_cli_table_done(&table, err);
 }
 
 tide_status tide_cli_work_claim(tide_cli *cli, tide_error *err)

@@ -87,37 +87,27 @@ tide_status tide_cli_work_show(tide_cli *cli, tide_error *err)
 
 /* ---- ls ---- */
 
-typedef struct listing {
-    tide_cli *cli;
-    tide_cli_table table;
-} listing;
-
 static tide_status list_one(void *arg, const tide_work_item *item, tide_error *err)
 {
-    listing *list = arg;
-    tide_cli_output *out = &list->cli->out;
+    tide_cli_table *table = arg;
+    tide_cli_output *out = table->out;
     if (out->is_json)
         return tide_cli_print_item(out, item, err);
     char tries[48];
     (void)snprintf(tries, sizeof tries, "%" PRId64 "/%" PRId64, item->retry_count,
                    item->max_retries);
-    tide_cli_table_cell(&list->table, item->work_item_id);
-    tide_cli_table_cell(&list->table, item->work_type);
-    tide_cli_table_cell(&list->table, item->failure_kind ? item->failure_kind : item->status);
-    tide_cli_table_number(&list->table, item->priority);
-    tide_cli_table_cell(&list->table, tries);
-    tide_cli_table_time(&list->table, item->created_at_us);
-    tide_cli_table_cell(&list->table, item->lease_holder);
+    tide_cli_table_cell(table, item->work_item_id);
+    tide_cli_table_cell(table, item->work_type);
+    tide_cli_table_cell(table, item->failure_kind ? item->failure_kind : item->status);
+    tide_cli_table_number(table, item->priority);
+    tide_cli_table_cell(table, tries);
+    tide_cli_table_time(table, item->created_at_us);
+    tide_cli_table_cell(table, item->lease_holder);
     return TIDE_OK;
 }
 
 tide_status tide_cli_work_list(tide_cli *cli, tide_error *err)
 {
-    static const tide_cli_column columns[] = {
-        {.title = "ITEM"},    {.title = "TYPE"},
-        {.title = "STATUS"},  {.title = "PRIORITY", .is_number = true},
-        {.title = "RETRIES"}, {.title = "CREATED"},
-        {.title = "HELD BY"}};
     tide_work_filter filter = {
         TIDE_WORK_FILTER_INIT,
         .task_id = tide_cli_text(cli, TIDE_CLI_TASK),
@@ -131,11 +121,10 @@ tide_status tide_cli_work_list(tide_cli *cli, tide_error *err)
     TIDE_TRY(tide_cli_time(cli, TIDE_CLI_SINCE, env->wall_us(env), &filter.ended_since_us, err));
     TIDE_CLEANUP(tide_store_closep) tide_store *store = NULL;
     TIDE_TRY(tide_cli_open_store(cli, &store, TIDE_STORE_AS_IS, err));
-    listing list = {.cli = cli};
-    tide_cli_table_init(&list.table, &cli->out, columns, sizeof columns / sizeof columns[0]);
-    const tide_status status = tide_work_list(store, &filter, list_one, &list, err);
-    const tide_status printed = tide_cli_table_done(&list.table, status < TIDE_OK ? NULL : err);
-    return status < TIDE_OK ? status : printed;
+    tide_cli_table table;
+    tide_cli_table_begin(&table, &cli->out, "ITEM,TYPE,STATUS,PRIORITY#,RETRIES,CREATED,HELD BY");
+    const tide_status status = tide_work_list(store, &filter, list_one, &table, err);
+    return tide_cli_table_end(&table, status, err);
 }
 
 /* ---- explain ---- */

@@ -174,6 +174,30 @@ static void cells_are_cut_cleaned_and_never_empty(void **state)
     assert_int_equal(TIDE_CLI_CELL_MAX, strspn(strstr(text, "xxx"), "x"));
 }
 
+/* A number stands to the right; a title may have spaces. */
+static void titles_are_a_list_in_one_text(void **state)
+{
+    fixture *t = *state;
+    tide_cli_table table;
+    tide_cli_table_begin(&table, &t->out, "NAME,IN USE#,AT");
+    tide_cli_table_cell(&table, "a");
+    tide_cli_table_number(&table, 7);
+    tide_cli_table_cell(&table, "b");
+    assert_ok_err(tide_cli_table_end(&table, TIDE_NONE, &t->err), &t->err);
+    assert_string_equal(printed(t), "NAME  IN USE  AT\na          7  b\n");
+}
+
+static void a_table_whose_rows_failed_returns_their_failure(void **state)
+{
+    fixture *t = *state;
+    tide_cli_table table;
+    tide_cli_table_begin(&table, &t->out, "NAME");
+    const tide_status failed = tide_fail(&t->err, TIDE_E_BUSY, "the rows are locked");
+    assert_status(TIDE_E_BUSY, tide_cli_table_end(&table, failed, &t->err));
+    assert_string_equal(t->err.text, "the rows are locked");
+    assert_string_equal(printed(t), "");
+}
+
 static void a_duration_is_told_in_its_two_largest_units(void **state)
 {
     (void)state;
@@ -286,6 +310,9 @@ TEST_FILE()
         cmocka_unit_test_setup_teardown(one_object_carries_the_largest_snapshot, setup, teardown),
         cmocka_unit_test_setup_teardown(a_table_has_up_to_sixteen_columns, setup, teardown),
         cmocka_unit_test_setup_teardown(cells_are_cut_cleaned_and_never_empty, setup, teardown),
+        cmocka_unit_test_setup_teardown(titles_are_a_list_in_one_text, setup, teardown),
+        cmocka_unit_test_setup_teardown(a_table_whose_rows_failed_returns_their_failure, setup,
+                                        teardown),
         cmocka_unit_test(a_duration_is_told_in_its_two_largest_units),
         cmocka_unit_test_setup_teardown(progress_is_one_line_that_goes_away, setup, teardown),
         cmocka_unit_test_setup_teardown(work_that_is_quick_shows_nothing, setup, teardown),
