@@ -4,8 +4,13 @@
  * writes its answer piece by piece: fields of one protobuf message may be written one after the other, so a list is
  * encoded while it is read, without a tree of messages in memory.
  *
- *     TIDE_RPC(create_task)                        defines run_create_task for the table
+ *     TIDE_RPC(create_task, CreateTaskRequest)     rpc, request and err are its parameters
+ *     {
+ *         return tide_task_create(rpc->store, request->task_id, err);
+ *     }
  *     {"/pkg.Service/CreateTask", ..., .run = run_create_task}
+ *
+ * TIDE_RPC_RUN(name) defines run_name for a tide_rpc_fn that others call too.
  *
  * TIDE_OK sends the answer, TIDE_NONE is NOT_FOUND, a failure ends the call with its code and text.
  *
@@ -69,11 +74,24 @@ TIDE_MUST_CHECK tide_status tide_rpc_duration(int64_t *us, int64_t ms, const cha
                                               tide_error *err);
 
 /* clang-format off */
-#define TIDE_RPC(name_)                                                                            \
+#define TIDE_RPC_RUN(name_)                                                                        \
     static void run_##name_(tide_call *call, tide_view message, void *arg)                         \
     {                                                                                              \
         tide_rpc_run(call, message, arg, name_);                                                   \
     }
+
+#define TIDE_RPC(name_, request_)                                                                  \
+    static tide_status name_(tide_rpc *rpc, const request_ *request, tide_error *err);             \
+    static tide_status decoded_##name_(tide_rpc *rpc, const ProtobufCMessage *message,             \
+                                       tide_error *err)                                            \
+    {                                                                                              \
+        return name_(rpc, (const request_ *)message, err);                                         \
+    }                                                                                              \
+    static void run_##name_(tide_call *call, tide_view message, void *arg)                         \
+    {                                                                                              \
+        tide_rpc_run(call, message, arg, decoded_##name_);                                         \
+    }                                                                                              \
+    static tide_status name_(tide_rpc *rpc, const request_ *request, tide_error *err)
 /* clang-format on */
 
 /* Methods that the command line runs on the store itself, so that both print the same. */

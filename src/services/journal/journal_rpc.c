@@ -30,10 +30,8 @@ static tide_status append_all(tide_tx *tx, void *arg, tide_error *err)
 }
 
 /* One is appended in the shortest way; several are one transaction. */
-static tide_status append_checkpoints(tide_rpc *rpc, const ProtobufCMessage *message,
-                                      tide_error *err)
+TIDE_RPC(append_checkpoints, JOURNAL(AppendRequest))
 {
-    const JOURNAL(AppendRequest) *request = (const JOURNAL(AppendRequest) *)message;
     const size_t count = request->n_checkpoints;
     if (count < 1 || count > TIDE_JOURNAL_BATCH_MAX)
         return tide_fail(err, TIDE_E_INVALID, "%zu checkpoints, want 1 to %d", count,
@@ -57,7 +55,6 @@ static tide_status append_checkpoints(tide_rpc *rpc, const ProtobufCMessage *mes
     TIDE_RPC_PUT_IDENTITY(&response, &a.numbers[0].identity);
     return tide_rpc_answer(rpc, &response.base, err);
 }
-TIDE_RPC(append_checkpoints)
 
 tide_status tide_rpc_begin_step(tide_rpc *rpc, const ProtobufCMessage *message, tide_error *err)
 {
@@ -73,11 +70,10 @@ tide_status tide_rpc_begin_step(tide_rpc *rpc, const ProtobufCMessage *message, 
     response.key = state.key;
     return tide_rpc_answer(rpc, &response.base, err);
 }
-TIDE_RPC(tide_rpc_begin_step)
+TIDE_RPC_RUN(tide_rpc_begin_step)
 
-static tide_status complete_step(tide_rpc *rpc, const ProtobufCMessage *message, tide_error *err)
+TIDE_RPC(complete_step, JOURNAL(CompleteStepRequest))
 {
-    const JOURNAL(CompleteStepRequest) *request = (const JOURNAL(CompleteStepRequest) *)message;
     const char *result = tide_rpc_text(request->result);
     const tide_task_step step = {TIDE_TASK_STEP_INIT,
                                  .task_id = request->task_id,
@@ -92,15 +88,12 @@ static tide_status complete_step(tide_rpc *rpc, const ProtobufCMessage *message,
     tide_rpc_numbers(&response, &numbers);
     return tide_rpc_answer(rpc, &response.base, err);
 }
-TIDE_RPC(complete_step)
 
-static tide_status add_type(tide_rpc *rpc, const ProtobufCMessage *message, tide_error *err)
+TIDE_RPC(add_type, JOURNAL(AddTypeRequest))
 {
-    const JOURNAL(AddTypeRequest) *request = (const JOURNAL(AddTypeRequest) *)message;
     return tide_journal_add_type(rpc->store, request->type, request->is_resumable,
                                  tide_rpc_text(request->description), err);
 }
-TIDE_RPC(add_type)
 
 /* ---- read ---- */
 
@@ -120,9 +113,8 @@ static tide_status put_checkpoint(void *arg, const tide_checkpoint *checkpoint, 
     return tide_rpc_put_bytes(&rpc->answer, 1, tide_buffer_view(&bytes), err);
 }
 
-static tide_status list(tide_rpc *rpc, const ProtobufCMessage *message, tide_error *err)
+TIDE_RPC(list, JOURNAL(ListRequest))
 {
-    const JOURNAL(ListRequest) *request = (const JOURNAL(ListRequest) *)message;
     const tide_journal_filter filter = {
         TIDE_JOURNAL_FILTER_INIT,
         .task_id = tide_rpc_text(request->task_id),
@@ -145,7 +137,6 @@ static tide_status list(tide_rpc *rpc, const ProtobufCMessage *message, tide_err
     TIDE_RPC_PUT_IDENTITY(&response, &l.identity);
     return tide_rpc_answer(rpc, &response.base, err);
 }
-TIDE_RPC(list)
 
 static tide_status answer_checkpoint(void *arg, const tide_checkpoint *checkpoint, tide_error *err)
 {
@@ -177,15 +168,13 @@ tide_status tide_rpc_get_checkpoint(tide_rpc *rpc, const ProtobufCMessage *messa
     TIDE_TRY(tide_journal_annotations(rpc->store, request->id, put_own_annotation, rpc, err));
     return TIDE_OK;
 }
-TIDE_RPC(tide_rpc_get_checkpoint)
+TIDE_RPC_RUN(tide_rpc_get_checkpoint)
 
-static tide_status restore(tide_rpc *rpc, const ProtobufCMessage *message, tide_error *err)
+TIDE_RPC(restore, JOURNAL(GetRequest))
 {
-    const JOURNAL(GetRequest) *request = (const JOURNAL(GetRequest) *)message;
     return or_not_found(tide_journal_restore(rpc->store, request->id, answer_checkpoint, rpc, err),
                         request->id, err);
 }
-TIDE_RPC(restore)
 
 static tide_status head(tide_rpc *rpc, const ProtobufCMessage *message, tide_error *err)
 {
@@ -196,20 +185,18 @@ static tide_status head(tide_rpc *rpc, const ProtobufCMessage *message, tide_err
     TIDE_RPC_PUT_IDENTITY(&response, &identity);
     return tide_rpc_answer(rpc, &response.base, err);
 }
-TIDE_RPC(head)
+TIDE_RPC_RUN(head)
 
 /* ---- annotations ---- */
 
-static tide_status annotate(tide_rpc *rpc, const ProtobufCMessage *message, tide_error *err)
+TIDE_RPC(annotate, JOURNAL(AnnotateRequest))
 {
-    const JOURNAL(AnnotateRequest) *request = (const JOURNAL(AnnotateRequest) *)message;
     JOURNAL(AnnotateResponse) response = JOURNAL_INIT(ANNOTATE_RESPONSE);
     TIDE_TRY(tide_journal_annotate(rpc->store, request->id,
                                    *request->severity ? request->severity : "info", request->note,
                                    &response.annotation_id, err));
     return tide_rpc_answer(rpc, &response.base, err);
 }
-TIDE_RPC(annotate)
 
 static tide_status put_annotation(void *arg, const tide_annotation *annotation, tide_error *err)
 {
@@ -218,20 +205,17 @@ static tide_status put_annotation(void *arg, const tide_annotation *annotation, 
     return tide_rpc_put(arg, 1, &row.base, err);
 }
 
-static tide_status list_annotations(tide_rpc *rpc, const ProtobufCMessage *message, tide_error *err)
+TIDE_RPC(list_annotations, JOURNAL(GetRequest))
 {
-    const JOURNAL(GetRequest) *request = (const JOURNAL(GetRequest) *)message;
     const tide_status status =
         tide_journal_annotations(rpc->store, request->id, put_annotation, rpc, err);
     return status == TIDE_NONE ? TIDE_OK : status;
 }
-TIDE_RPC(list_annotations)
 
 /* ---- removal ---- */
 
-static tide_status compact(tide_rpc *rpc, const ProtobufCMessage *message, tide_error *err)
+TIDE_RPC(compact, JOURNAL(CompactRequest))
 {
-    const JOURNAL(CompactRequest) *request = (const JOURNAL(CompactRequest) *)message;
     tide_compaction policy = {TIDE_COMPACTION_INIT, .task_id = tide_rpc_text(request->task_id),
                               .keep = request->keep, .keep_tagged = request->keep_tagged,
                               .is_dry_run = request->dry_run};
@@ -243,22 +227,17 @@ static tide_status compact(tide_rpc *rpc, const ProtobufCMessage *message, tide_
     tide_rpc_compacted(&response, &compacted);
     return tide_rpc_answer(rpc, &response.base, err);
 }
-TIDE_RPC(compact)
 
-static tide_status delete_checkpoint(tide_rpc *rpc, const ProtobufCMessage *message,
-                                     tide_error *err)
+TIDE_RPC(delete_checkpoint, JOURNAL(DeleteRequest))
 {
-    const JOURNAL(DeleteRequest) *request = (const JOURNAL(DeleteRequest) *)message;
     return or_not_found(tide_journal_delete(rpc->store, request->id, request->force, err),
                         request->id, err);
 }
-TIDE_RPC(delete_checkpoint)
 
 /* ---- fork, diff, verify ---- */
 
-static tide_status fork_task(tide_rpc *rpc, const ProtobufCMessage *message, tide_error *err)
+TIDE_RPC(fork_task, JOURNAL(ForkRequest))
 {
-    const JOURNAL(ForkRequest) *request = (const JOURNAL(ForkRequest) *)message;
     char task_id[TIDE_JOURNAL_ID_MAX + 1];
     TIDE_TRY(
         or_not_found(tide_journal_fork(rpc->store, request->id, tide_rpc_text(request->task_id),
@@ -268,7 +247,6 @@ static tide_status fork_task(tide_rpc *rpc, const ProtobufCMessage *message, tid
     response.task_id = task_id;
     return tide_rpc_answer(rpc, &response.base, err);
 }
-TIDE_RPC(fork_task)
 
 static tide_status put_difference(void *arg, const tide_difference *difference, tide_error *err)
 {
@@ -279,14 +257,12 @@ static tide_status put_difference(void *arg, const tide_difference *difference, 
     return tide_rpc_put_bytes(&rpc->answer, 1, tide_buffer_view(&bytes), err);
 }
 
-static tide_status diff(tide_rpc *rpc, const ProtobufCMessage *message, tide_error *err)
+TIDE_RPC(diff, JOURNAL(DiffRequest))
 {
-    const JOURNAL(DiffRequest) *request = (const JOURNAL(DiffRequest) *)message;
     const tide_status status =
         tide_journal_diff(rpc->store, request->a, request->b, put_difference, rpc, err);
     return status == TIDE_NONE ? TIDE_OK : status;
 }
-TIDE_RPC(diff)
 
 typedef struct findings {
     tide_rpc *rpc;
@@ -304,9 +280,8 @@ static void put_finding(void *arg, const char *finding)
 }
 
 /* Damage is what was asked for: an answer, not an error. */
-static tide_status verify(tide_rpc *rpc, const ProtobufCMessage *message, tide_error *err)
+TIDE_RPC(verify, JOURNAL(VerifyRequest))
 {
-    const JOURNAL(VerifyRequest) *request = (const JOURNAL(VerifyRequest) *)message;
     tide_error put_err = {0};
     findings f = {.rpc = rpc, .status = TIDE_OK, .err = &put_err};
     tide_journal_report report = {0};
@@ -326,7 +301,6 @@ static tide_status verify(tide_rpc *rpc, const ProtobufCMessage *message, tide_e
     response.is_sound = status >= TIDE_OK;
     return tide_rpc_answer(rpc, &response.base, err);
 }
-TIDE_RPC(verify)
 
 /* clang-format off */
 const tide_method tide_rpc_journal[] = {

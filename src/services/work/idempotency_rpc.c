@@ -69,42 +69,39 @@ static tide_status begin(tide_rpc *rpc, const ProtobufCMessage *message, tide_er
     response.holder = state.holder;
     return tide_rpc_answer(rpc, &response.base, err);
 }
-TIDE_RPC(begin)
+TIDE_RPC_RUN(begin)
 
 static tide_status need_lock(const WORK(KeyToken) * lock, tide_error *err)
 {
     return lock ? TIDE_OK : tide_fail(err, TIDE_E_INVALID, "lock is missing: key and token");
 }
 
-static tide_status renew(tide_rpc *rpc, const ProtobufCMessage *message, tide_error *err)
+TIDE_RPC(renew, WORK(RenewKeyRequest))
 {
-    const WORK(RenewKeyRequest) *given = (const WORK(RenewKeyRequest) *)message;
     int64_t lock_us = 0;
-    TIDE_TRY(need_lock(given->lock, err));
-    TIDE_TRY(tide_rpc_duration(&lock_us, given->lock_ms, "lock_ms", err));
-    return tide_idempotency_renew(rpc->store, given->lock->key, given->lock->token, lock_us, err);
+    TIDE_TRY(need_lock(request->lock, err));
+    TIDE_TRY(tide_rpc_duration(&lock_us, request->lock_ms, "lock_ms", err));
+    return tide_idempotency_renew(rpc->store, request->lock->key, request->lock->token, lock_us,
+                                  err);
 }
-TIDE_RPC(renew)
 
-static tide_status complete(tide_rpc *rpc, const ProtobufCMessage *message, tide_error *err)
+TIDE_RPC(complete, WORK(CompleteRequest))
 {
-    const WORK(CompleteRequest) *given = (const WORK(CompleteRequest) *)message;
-    TIDE_TRY(need_lock(given->lock, err));
-    const tide_view response = tide_view_of(given->_response_case != 0 ? given->response : NULL);
-    return tide_idempotency_complete(rpc->store, given->lock->key, given->lock->token, response,
+    TIDE_TRY(need_lock(request->lock, err));
+    const tide_view response =
+        tide_view_of(request->_response_case != 0 ? request->response : NULL);
+    return tide_idempotency_complete(rpc->store, request->lock->key, request->lock->token, response,
                                      err);
 }
-TIDE_RPC(complete)
 
-static tide_status fail(tide_rpc *rpc, const ProtobufCMessage *message, tide_error *err)
+TIDE_RPC(fail, WORK(FailKeyRequest))
 {
-    const WORK(FailKeyRequest) *given = (const WORK(FailKeyRequest) *)message;
-    TIDE_TRY(need_lock(given->lock, err));
-    const tide_view response = tide_view_of(given->_response_case != 0 ? given->response : NULL);
-    return tide_idempotency_fail(rpc->store, given->lock->key, given->lock->token, given->final,
-                                 response, err);
+    TIDE_TRY(need_lock(request->lock, err));
+    const tide_view response =
+        tide_view_of(request->_response_case != 0 ? request->response : NULL);
+    return tide_idempotency_fail(rpc->store, request->lock->key, request->lock->token,
+                                 request->final, response, err);
 }
-TIDE_RPC(fail)
 
 static tide_status answer_key(void *arg, const tide_idempotency_key *key, tide_error *err)
 {
@@ -113,15 +110,14 @@ static tide_status answer_key(void *arg, const tide_idempotency_key *key, tide_e
     return tide_rpc_answer(arg, &response.base, err);
 }
 
-static tide_status get(tide_rpc *rpc, const ProtobufCMessage *message, tide_error *err)
+TIDE_RPC(get, WORK(GetKeyRequest))
 {
-    const WORK(GetKeyRequest) *given = (const WORK(GetKeyRequest) *)message;
-    const tide_status status = tide_idempotency_find(rpc->store, given->key, answer_key, rpc, err);
+    const tide_status status =
+        tide_idempotency_find(rpc->store, request->key, answer_key, rpc, err);
     if (status == TIDE_NONE)
-        return tide_fail(err, TIDE_E_NOT_FOUND, "there is no key %s", given->key);
+        return tide_fail(err, TIDE_E_NOT_FOUND, "there is no key %s", request->key);
     return status;
 }
-TIDE_RPC(get)
 
 static tide_status put_key(void *arg, const tide_idempotency_key *key, tide_error *err)
 {
@@ -130,37 +126,31 @@ static tide_status put_key(void *arg, const tide_idempotency_key *key, tide_erro
     return tide_rpc_put(arg, 1, &row.base, err);
 }
 
-static tide_status list(tide_rpc *rpc, const ProtobufCMessage *message, tide_error *err)
+TIDE_RPC(list, WORK(ListKeysRequest))
 {
-    const WORK(ListKeysRequest) *given = (const WORK(ListKeysRequest) *)message;
     const tide_status status = tide_idempotency_list(
         rpc->store,
         &(tide_idempotency_filter){
-            TIDE_IDEMPOTENCY_FILTER_INIT, .status = tide_rpc_text(given->status),
-            .task_id = tide_rpc_text(given->task_id),
-            .limit = given->limit == 0 ? TIDE_RPC_LIST_DEFAULT : given->limit},
+            TIDE_IDEMPOTENCY_FILTER_INIT, .status = tide_rpc_text(request->status),
+            .task_id = tide_rpc_text(request->task_id),
+            .limit = request->limit == 0 ? TIDE_RPC_LIST_DEFAULT : request->limit},
         put_key, rpc, err);
     return status == TIDE_NONE ? TIDE_OK : status;
 }
-TIDE_RPC(list)
 
-static tide_status delete_key(tide_rpc *rpc, const ProtobufCMessage *message, tide_error *err)
+TIDE_RPC(delete_key, WORK(DeleteKeyRequest))
 {
-    const WORK(DeleteKeyRequest) *given = (const WORK(DeleteKeyRequest) *)message;
-    return tide_idempotency_delete(rpc->store, given->key, given->force, err);
+    return tide_idempotency_delete(rpc->store, request->key, request->force, err);
 }
-TIDE_RPC(delete_key)
 
-static tide_status clean(tide_rpc *rpc, const ProtobufCMessage *message, tide_error *err)
+TIDE_RPC(clean, WORK(CleanRequest))
 {
-    const WORK(CleanRequest) *given = (const WORK(CleanRequest) *)message;
     int64_t keep_us = 0;
-    TIDE_TRY(tide_rpc_duration(&keep_us, given->keep_ms, "keep_ms", err));
+    TIDE_TRY(tide_rpc_duration(&keep_us, request->keep_ms, "keep_ms", err));
     WORK(CleanResponse) response = WORK_INIT(CLEAN_RESPONSE);
     TIDE_TRY(tide_idempotency_clean(rpc->store, keep_us, &response.removed, err));
     return tide_rpc_answer(rpc, &response.base, err);
 }
-TIDE_RPC(clean)
 
 /* clang-format off */
 const tide_method tide_rpc_idempotency[] = {

@@ -4,9 +4,8 @@
 
 #define SERVICE "/tidemark.work.v1.WorkService"
 
-static tide_status add_schedule(tide_rpc *rpc, const ProtobufCMessage *message, tide_error *err)
+TIDE_RPC(add_schedule, WORK(Schedule))
 {
-    const WORK(Schedule) *request = (const WORK(Schedule) *)message;
     const bool has_retries = request->_max_retries_case != 0;
     tide_schedule_new schedule = {TIDE_SCHEDULE_NEW_INIT,
                                   .name = request->name,
@@ -25,7 +24,6 @@ static tide_status add_schedule(tide_rpc *rpc, const ProtobufCMessage *message, 
     TIDE_TRY(tide_schedule_add(rpc->store, &schedule, &response.next_run_at, err));
     return tide_rpc_answer(rpc, &response.base, err);
 }
-TIDE_RPC(add_schedule)
 
 static tide_status put_schedule(void *arg, const tide_schedule *schedule, tide_error *err)
 {
@@ -40,21 +38,17 @@ static tide_status list_schedules(tide_rpc *rpc, const ProtobufCMessage *message
     const tide_status status = tide_schedule_list(rpc->store, put_schedule, rpc, err);
     return status == TIDE_NONE ? TIDE_OK : status;
 }
-TIDE_RPC(list_schedules)
+TIDE_RPC_RUN(list_schedules)
 
-static tide_status pause_schedule(tide_rpc *rpc, const ProtobufCMessage *message, tide_error *err)
+TIDE_RPC(pause_schedule, WORK(PauseScheduleRequest))
 {
-    const WORK(PauseScheduleRequest) *request = (const WORK(PauseScheduleRequest) *)message;
     return tide_schedule_pause(rpc->store, request->name, request->is_paused, err);
 }
-TIDE_RPC(pause_schedule)
 
-static tide_status remove_schedule(tide_rpc *rpc, const ProtobufCMessage *message, tide_error *err)
+TIDE_RPC(remove_schedule, WORK(RemoveScheduleRequest))
 {
-    const WORK(RemoveScheduleRequest) *request = (const WORK(RemoveScheduleRequest) *)message;
     return tide_schedule_remove(rpc->store, request->name, err);
 }
-TIDE_RPC(remove_schedule)
 
 /* clang-format off */
 const tide_method tide_rpc_schedules[] = {

@@ -4,9 +4,8 @@
 
 #define SERVICE "/tidemark.work.v1.WorkService"
 
-static tide_status create_task(tide_rpc *rpc, const ProtobufCMessage *message, tide_error *err)
+TIDE_RPC(create_task, WORK(CreateTaskRequest))
 {
-    const WORK(CreateTaskRequest) *request = (const WORK(CreateTaskRequest) *)message;
     const tide_task_new task = {TIDE_TASK_NEW_INIT, .task_id = tide_rpc_text(request->task_id),
                                 .title = request->title,
                                 .metadata = tide_rpc_text(request->metadata)};
@@ -16,7 +15,6 @@ static tide_status create_task(tide_rpc *rpc, const ProtobufCMessage *message, t
     response.task_id = task_id;
     return tide_rpc_answer(rpc, &response.base, err);
 }
-TIDE_RPC(create_task)
 
 static tide_status answer_task(void *arg, const tide_task *task, tide_error *err)
 {
@@ -36,7 +34,7 @@ tide_status tide_rpc_get_task(tide_rpc *rpc, const ProtobufCMessage *message, ti
         return tide_fail(err, TIDE_E_NOT_FOUND, "there is no task %s", request->task_id);
     return status;
 }
-TIDE_RPC(tide_rpc_get_task)
+TIDE_RPC_RUN(tide_rpc_get_task)
 
 static tide_status put_task(void *arg, const tide_task *task, tide_error *err)
 {
@@ -45,37 +43,29 @@ static tide_status put_task(void *arg, const tide_task *task, tide_error *err)
     return tide_rpc_put(arg, 1, &row.base, err);
 }
 
-static tide_status list_tasks(tide_rpc *rpc, const ProtobufCMessage *message, tide_error *err)
+TIDE_RPC(list_tasks, WORK(ListTasksRequest))
 {
-    const WORK(ListTasksRequest) *request = (const WORK(ListTasksRequest) *)message;
     const tide_status status = tide_task_list(
         rpc->store, tide_rpc_text(request->status),
         request->limit == 0 ? TIDE_RPC_LIST_DEFAULT : request->limit, put_task, rpc, err);
     return status == TIDE_NONE ? TIDE_OK : status;
 }
-TIDE_RPC(list_tasks)
 
-static tide_status cancel_task(tide_rpc *rpc, const ProtobufCMessage *message, tide_error *err)
+TIDE_RPC(cancel_task, WORK(CancelTaskRequest))
 {
-    const WORK(CancelTaskRequest) *request = (const WORK(CancelTaskRequest) *)message;
     return tide_task_cancel(rpc->store, request->task_id, err);
 }
-TIDE_RPC(cancel_task)
 
-static tide_status finish_task(tide_rpc *rpc, const ProtobufCMessage *message, tide_error *err)
+TIDE_RPC(finish_task, WORK(FinishTaskRequest))
 {
-    const WORK(FinishTaskRequest) *request = (const WORK(FinishTaskRequest) *)message;
     return tide_task_finish(rpc->store, request->task_id, request->failed, request->cancel_rest,
                             err);
 }
-TIDE_RPC(finish_task)
 
-static tide_status delete_task(tide_rpc *rpc, const ProtobufCMessage *message, tide_error *err)
+TIDE_RPC(delete_task, WORK(DeleteTaskRequest))
 {
-    const WORK(DeleteTaskRequest) *request = (const WORK(DeleteTaskRequest) *)message;
     return tide_task_delete(rpc->store, request->task_id, request->force, err);
 }
-TIDE_RPC(delete_task)
 
 /* ---- resuming ---- */
 
@@ -143,24 +133,20 @@ tide_status tide_rpc_resume_task(tide_rpc *rpc, const ProtobufCMessage *message,
     TIDE_RPC_PUT_IDENTITY(&part, &identity);
     return tide_rpc_answer(rpc, &part.base, err);
 }
-TIDE_RPC(tide_rpc_resume_task)
+TIDE_RPC_RUN(tide_rpc_resume_task)
 
-static tide_status renew_task(tide_rpc *rpc, const ProtobufCMessage *message, tide_error *err)
+TIDE_RPC(renew_task, WORK(RenewTaskRequest))
 {
-    const WORK(RenewTaskRequest) *request = (const WORK(RenewTaskRequest) *)message;
     int64_t lease_us = 0;
     TIDE_TRY(tide_rpc_duration(&lease_us, request->lease_ms, "lease_ms", err));
     return tide_task_renew(rpc->store, request->task_id, request->lease_token, lease_us, err);
 }
-TIDE_RPC(renew_task)
 
-static tide_status release_task(tide_rpc *rpc, const ProtobufCMessage *message, tide_error *err)
+TIDE_RPC(release_task, WORK(ReleaseTaskRequest))
 {
-    const WORK(ReleaseTaskRequest) *request = (const WORK(ReleaseTaskRequest) *)message;
     return tide_task_release(rpc->store, request->task_id, request->lease_token, request->force,
                              err);
 }
-TIDE_RPC(release_task)
 
 /* clang-format off */
 const tide_method tide_rpc_tasks[] = {

@@ -53,7 +53,7 @@ tide_status tide_rpc_get_item(tide_rpc *rpc, const ProtobufCMessage *message, ti
     /* An item that was never claimed has no attempts. */
     return tide_work_dependencies(rpc->store, request->work_item_id, put_dependency, rpc, err);
 }
-TIDE_RPC(tide_rpc_get_item)
+TIDE_RPC_RUN(tide_rpc_get_item)
 
 static tide_status put_item(void *arg, const tide_work_item *item, tide_error *err)
 {
@@ -62,9 +62,8 @@ static tide_status put_item(void *arg, const tide_work_item *item, tide_error *e
     return tide_rpc_put(arg, 1, &row.base, err);
 }
 
-static tide_status list_items(tide_rpc *rpc, const ProtobufCMessage *message, tide_error *err)
+TIDE_RPC(list_items, WORK(ListItemsRequest))
 {
-    const WORK(ListItemsRequest) *request = (const WORK(ListItemsRequest) *)message;
     const tide_work_filter filter = {TIDE_WORK_FILTER_INIT,
                                      .task_id = tide_rpc_text(request->task_id),
                                      .work_type = tide_rpc_text(request->work_type),
@@ -77,16 +76,13 @@ static tide_status list_items(tide_rpc *rpc, const ProtobufCMessage *message, ti
     const tide_status status = tide_work_list(rpc->store, &filter, put_item, rpc, err);
     return status == TIDE_NONE ? TIDE_OK : status;
 }
-TIDE_RPC(list_items)
 
-static tide_status list_attempts(tide_rpc *rpc, const ProtobufCMessage *message, tide_error *err)
+TIDE_RPC(list_attempts, WORK(GetItemRequest))
 {
-    const WORK(GetItemRequest) *request = (const WORK(GetItemRequest) *)message;
     const tide_status status =
         tide_work_attempts(rpc->store, request->work_item_id, put_attempt, rpc, err);
     return status == TIDE_NONE ? TIDE_OK : status;
 }
-TIDE_RPC(list_attempts)
 
 /* ---- why is it not running ---- */
 
@@ -117,7 +113,7 @@ tide_status tide_rpc_explain(tide_rpc *rpc, const ProtobufCMessage *message, tid
     part.work_item_id = request->work_item_id;
     return tide_rpc_answer(rpc, &part.base, err);
 }
-TIDE_RPC(tide_rpc_explain)
+TIDE_RPC_RUN(tide_rpc_explain)
 
 /* ---- types and figures ---- */
 
@@ -134,7 +130,7 @@ static tide_status list_types(tide_rpc *rpc, const ProtobufCMessage *message, ti
     const tide_status status = tide_work_types(rpc->store, put_type, rpc, err);
     return status == TIDE_NONE ? TIDE_OK : status;
 }
-TIDE_RPC(list_types)
+TIDE_RPC_RUN(list_types)
 
 static tide_status put_item_stat(void *arg, const tide_work_stat *stat, tide_error *err)
 {
@@ -173,31 +169,27 @@ tide_status tide_rpc_stats(tide_rpc *rpc, const ProtobufCMessage *message, tide_
     (void)message;
     return tide_work_stats(rpc->store, &fns, rpc, err);
 }
-TIDE_RPC(tide_rpc_stats)
+TIDE_RPC_RUN(tide_rpc_stats)
 
 /* ---- looking after ---- */
 
-static tide_status sweep(tide_rpc *rpc, const ProtobufCMessage *message, tide_error *err)
+TIDE_RPC(sweep, WORK(SweepRequest))
 {
-    const WORK(SweepRequest) *request = (const WORK(SweepRequest) *)message;
     tide_work_swept swept;
     TIDE_TRY(tide_work_sweep(rpc->store, request->limit, 0, &swept, err));
     WORK(SweepResponse) response;
     tide_rpc_swept(&response, &swept);
     return tide_rpc_answer(rpc, &response.base, err);
 }
-TIDE_RPC(sweep)
 
-static tide_status clean(tide_rpc *rpc, const ProtobufCMessage *message, tide_error *err)
+TIDE_RPC(clean, WORK(CleanRequest))
 {
-    const WORK(CleanRequest) *request = (const WORK(CleanRequest) *)message;
     int64_t keep_us = 0;
     TIDE_TRY(tide_rpc_duration(&keep_us, request->keep_ms, "keep_ms", err));
     WORK(CleanResponse) response = WORK_INIT(CLEAN_RESPONSE);
     TIDE_TRY(tide_work_clean(rpc->store, keep_us, &response.removed, err));
     return tide_rpc_answer(rpc, &response.base, err);
 }
-TIDE_RPC(clean)
 
 /* clang-format off */
 const tide_method tide_rpc_work_look[] = {

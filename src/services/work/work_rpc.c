@@ -68,9 +68,8 @@ static void describe_added(WORK(AddedItem) * row, const tide_work_added *added)
     row->is_existing = added->is_existing;
 }
 
-static tide_status add_items(tide_rpc *rpc, const ProtobufCMessage *message, tide_error *err)
+TIDE_RPC(add_items, WORK(AddItemsRequest))
 {
-    const WORK(AddItemsRequest) *request = (const WORK(AddItemsRequest) *)message;
     TIDE_TRY(check_count(request->n_items, "items", err));
     TIDE_CLEANUP(tide_freep) tide_work_spec *items = NULL;
     TIDE_TRY(read_items(&items, request->items, request->n_items, err));
@@ -86,7 +85,6 @@ static tide_status add_items(tide_rpc *rpc, const ProtobufCMessage *message, tid
     free(added);
     return status;
 }
-TIDE_RPC(add_items)
 
 /* ---- claiming ---- */
 
@@ -230,7 +228,7 @@ static tide_status claim(tide_rpc *rpc, const ProtobufCMessage *message, tide_er
     const tide_status status = claim_once(rpc, &w, &next_due_us, err);
     return status == TIDE_NONE ? wait_for_claim(rpc, &w, next_due_us, err) : status;
 }
-TIDE_RPC(claim)
+TIDE_RPC_RUN(claim)
 
 /* ---- under leases ---- */
 
@@ -267,9 +265,8 @@ static tide_status renew_refs(tide_rpc *rpc, const WORK(RenewRequest) * request,
     return TIDE_OK;
 }
 
-static tide_status renew(tide_rpc *rpc, const ProtobufCMessage *message, tide_error *err)
+TIDE_RPC(renew, WORK(RenewRequest))
 {
-    const WORK(RenewRequest) *request = (const WORK(RenewRequest) *)message;
     TIDE_TRY(check_count(request->n_leases, "leases", err));
     tide_work_ref *refs = calloc(request->n_leases, sizeof *refs);
     if (!refs)
@@ -278,11 +275,9 @@ static tide_status renew(tide_rpc *rpc, const ProtobufCMessage *message, tide_er
     free(refs);
     return status;
 }
-TIDE_RPC(renew)
 
-static tide_status checkpoint(tide_rpc *rpc, const ProtobufCMessage *message, tide_error *err)
+TIDE_RPC(checkpoint, WORK(CheckpointItemRequest))
 {
-    const WORK(CheckpointItemRequest) *request = (const WORK(CheckpointItemRequest) *)message;
     TIDE_TRY(need_lease(request->lease, err));
     if (!request->checkpoint)
         return tide_fail(err, TIDE_E_INVALID, "checkpoint is missing");
@@ -295,20 +290,16 @@ static tide_status checkpoint(tide_rpc *rpc, const ProtobufCMessage *message, ti
     tide_rpc_numbers(&response, &numbers);
     return tide_rpc_answer(rpc, &response.base, err);
 }
-TIDE_RPC(checkpoint)
 
-static tide_status progress(tide_rpc *rpc, const ProtobufCMessage *message, tide_error *err)
+TIDE_RPC(progress, WORK(ProgressRequest))
 {
-    const WORK(ProgressRequest) *request = (const WORK(ProgressRequest) *)message;
     TIDE_TRY(need_lease(request->lease, err));
     return tide_work_progress(rpc->store, request->lease->work_item_id, request->lease->lease_token,
                               request->progress, err);
 }
-TIDE_RPC(progress)
 
-static tide_status finish(tide_rpc *rpc, const ProtobufCMessage *message, tide_error *err)
+TIDE_RPC(finish, WORK(FinishRequest))
 {
-    const WORK(FinishRequest) *request = (const WORK(FinishRequest) *)message;
     TIDE_TRY(need_lease(request->lease, err));
     if (request->n_follow_ups > TIDE_WORK_BATCH_MAX)
         return tide_fail(err, TIDE_E_INVALID, "%zu follow-ups, at most %d", request->n_follow_ups,
@@ -336,7 +327,6 @@ static tide_status finish(tide_rpc *rpc, const ProtobufCMessage *message, tide_e
     tide_rpc_numbers(&numbers, &result.numbers);
     return tide_rpc_put(rpc, 1, &numbers.base, err);
 }
-TIDE_RPC(finish)
 
 static tide_status read_results(tide_work_result *results, WORK(FinishRequest) * *list,
                                 size_t count, tide_error *err)
@@ -368,9 +358,8 @@ static tide_status finish_results(tide_rpc *rpc, const WORK(FinishManyRequest) *
     return TIDE_OK;
 }
 
-static tide_status finish_many(tide_rpc *rpc, const ProtobufCMessage *message, tide_error *err)
+TIDE_RPC(finish_many, WORK(FinishManyRequest))
 {
-    const WORK(FinishManyRequest) *request = (const WORK(FinishManyRequest) *)message;
     TIDE_TRY(check_count(request->n_results, "results", err));
     tide_work_result *results = calloc(request->n_results, sizeof *results);
     if (!results)
@@ -379,7 +368,6 @@ static tide_status finish_many(tide_rpc *rpc, const ProtobufCMessage *message, t
     free(results);
     return status;
 }
-TIDE_RPC(finish_many)
 
 /* ---- finishing and claiming in one commit ---- */
 
@@ -401,9 +389,8 @@ static tide_status next_claims(tide_rpc *rpc, const waiting_claim *w, tide_work_
     return TIDE_OK;
 }
 
-static tide_status next(tide_rpc *rpc, const ProtobufCMessage *message, tide_error *err)
+TIDE_RPC(next, WORK(NextRequest))
 {
-    const WORK(NextRequest) *request = (const WORK(NextRequest) *)message;
     waiting_claim w;
     if (!request->claim)
         return tide_fail(err, TIDE_E_INVALID, "claim is missing: use FinishMany to finish alone");
@@ -417,11 +404,9 @@ static tide_status next(tide_rpc *rpc, const ProtobufCMessage *message, tide_err
     TIDE_TRY(read_results(results, request->results, request->n_results, err));
     return next_claims(rpc, &w, results, request->n_results, err);
 }
-TIDE_RPC(next)
 
-static tide_status fail(tide_rpc *rpc, const ProtobufCMessage *message, tide_error *err)
+TIDE_RPC(fail, WORK(FailRequest))
 {
-    const WORK(FailRequest) *request = (const WORK(FailRequest) *)message;
     TIDE_TRY(need_lease(request->lease, err));
     int64_t retry_after_us = -1;
     if (request->_retry_after_ms_case != 0)
@@ -440,18 +425,15 @@ static tide_status fail(tide_rpc *rpc, const ProtobufCMessage *message, tide_err
     response.work_item_id = request->lease->work_item_id;
     return tide_rpc_answer(rpc, &response.base, err);
 }
-TIDE_RPC(fail)
 
-static tide_status release(tide_rpc *rpc, const ProtobufCMessage *message, tide_error *err)
+TIDE_RPC(release, WORK(ReleaseRequest))
 {
-    const WORK(ReleaseRequest) *request = (const WORK(ReleaseRequest) *)message;
     int64_t delay_us = 0;
     TIDE_TRY(need_lease(request->lease, err));
     TIDE_TRY(tide_rpc_duration(&delay_us, request->delay_ms, "delay_ms", err));
     return tide_work_release(rpc->store, request->lease->work_item_id, request->lease->lease_token,
                              delay_us, err);
 }
-TIDE_RPC(release)
 
 /* ---- without a lease ---- */
 
@@ -463,15 +445,13 @@ static tide_status answer_retried(void *arg, const tide_work_retried *retried, t
     return tide_rpc_answer(arg, &response.base, err);
 }
 
-static tide_status retry(tide_rpc *rpc, const ProtobufCMessage *message, tide_error *err)
+TIDE_RPC(retry, WORK(RetryRequest))
 {
-    const WORK(RetryRequest) *request = (const WORK(RetryRequest) *)message;
     const tide_work_retry_request wanted = {TIDE_WORK_RETRY_REQUEST_INIT,
                                             .work_item_id = request->work_item_id,
                                             .from_scratch = request->from_scratch};
     return tide_work_retry_many(rpc->store, &wanted, answer_retried, rpc, err);
 }
-TIDE_RPC(retry)
 
 static tide_status put_retried(void *arg, const tide_work_retried *retried, tide_error *err)
 {
@@ -480,9 +460,8 @@ static tide_status put_retried(void *arg, const tide_work_retried *retried, tide
     return tide_rpc_put(arg, 1, &row.base, err);
 }
 
-static tide_status retry_many(tide_rpc *rpc, const ProtobufCMessage *message, tide_error *err)
+TIDE_RPC(retry_many, WORK(RetryManyRequest))
 {
-    const WORK(RetryManyRequest) *request = (const WORK(RetryManyRequest) *)message;
     const tide_work_filter filter = {TIDE_WORK_FILTER_INIT,
                                      .task_id = tide_rpc_text(request->task_id),
                                      .work_type = tide_rpc_text(request->work_type),
@@ -498,7 +477,6 @@ static tide_status retry_many(tide_rpc *rpc, const ProtobufCMessage *message, ti
                                             .is_dry_run = request->dry_run};
     return tide_work_retry_many(rpc->store, &wanted, put_retried, rpc, err);
 }
-TIDE_RPC(retry_many)
 
 static tide_status put_changed(void *arg, const char *work_item_id, tide_error *err)
 {
@@ -507,9 +485,8 @@ static tide_status put_changed(void *arg, const char *work_item_id, tide_error *
     return tide_rpc_put(arg, 1, &row.base, err);
 }
 
-static tide_status cancel_many(tide_rpc *rpc, const ProtobufCMessage *message, tide_error *err)
+TIDE_RPC(cancel_many, WORK(CancelManyRequest))
 {
-    const WORK(CancelManyRequest) *request = (const WORK(CancelManyRequest) *)message;
     const tide_work_filter filter = {TIDE_WORK_FILTER_INIT,
                                      .task_id = tide_rpc_text(request->task_id),
                                      .work_type = tide_rpc_text(request->work_type),
@@ -522,11 +499,9 @@ static tide_status cancel_many(tide_rpc *rpc, const ProtobufCMessage *message, t
                                      .is_dry_run = request->dry_run};
     return tide_work_cancel_many(rpc->store, &change, put_changed, rpc, err);
 }
-TIDE_RPC(cancel_many)
 
-static tide_status reprioritise(tide_rpc *rpc, const ProtobufCMessage *message, tide_error *err)
+TIDE_RPC(reprioritise, WORK(ReprioritiseRequest))
 {
-    const WORK(ReprioritiseRequest) *request = (const WORK(ReprioritiseRequest) *)message;
     const char *id = tide_rpc_text(request->work_item_id);
     const tide_work_filter filter = {TIDE_WORK_FILTER_INIT,
                                      .task_id = tide_rpc_text(request->task_id),
@@ -540,35 +515,26 @@ static tide_status reprioritise(tide_rpc *rpc, const ProtobufCMessage *message, 
                                      .is_dry_run = request->dry_run};
     return tide_work_reprioritise(rpc->store, &change, put_changed, rpc, err);
 }
-TIDE_RPC(reprioritise)
 
-static tide_status cancel(tide_rpc *rpc, const ProtobufCMessage *message, tide_error *err)
+TIDE_RPC(cancel, WORK(CancelRequest))
 {
-    const WORK(CancelRequest) *request = (const WORK(CancelRequest) *)message;
     return tide_work_cancel(rpc->store, request->work_item_id, tide_rpc_text(request->reason), err);
 }
-TIDE_RPC(cancel)
 
-static tide_status delete_item(tide_rpc *rpc, const ProtobufCMessage *message, tide_error *err)
+TIDE_RPC(delete_item, WORK(DeleteItemRequest))
 {
-    const WORK(DeleteItemRequest) *request = (const WORK(DeleteItemRequest) *)message;
     return tide_work_delete(rpc->store, request->work_item_id, request->force, err);
 }
-TIDE_RPC(delete_item)
 
-static tide_status pause_type(tide_rpc *rpc, const ProtobufCMessage *message, tide_error *err)
+TIDE_RPC(pause_type, WORK(PauseRequest))
 {
-    const WORK(PauseRequest) *request = (const WORK(PauseRequest) *)message;
     return tide_work_pause(rpc->store, request->work_type, tide_rpc_text(request->reason), err);
 }
-TIDE_RPC(pause_type)
 
-static tide_status resume_type(tide_rpc *rpc, const ProtobufCMessage *message, tide_error *err)
+TIDE_RPC(resume_type, WORK(ResumeRequest))
 {
-    const WORK(ResumeRequest) *request = (const WORK(ResumeRequest) *)message;
     return tide_work_resume(rpc->store, request->work_type, err);
 }
-TIDE_RPC(resume_type)
 
 /* clang-format off */
 const tide_method tide_rpc_work[] = {
