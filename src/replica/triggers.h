@@ -1,8 +1,7 @@
 /* triggers.h - triggers of the application beside what peers wrote (store/foreign/foreign_triggers.h).
  *
  * Threads: as the transaction. */
-#ifndef TIDE_REPLICA_TRIGGERS_H
-#define TIDE_REPLICA_TRIGGERS_H
+#pragma once
 
 #include "replica/node.h"
 
@@ -12,5 +11,3 @@ TIDE_MUST_CHECK tide_status tide_triggers_copy(tide_foreign_tx *tx, tide_error *
 /* TIDE_E_UNSUPPORTED: writes of tracked tables fire a trigger that can neither run here nor be left
  * out; err has the reason. */
 TIDE_MUST_CHECK tide_status tide_triggers_check(tide_foreign_tx *tx, tide_error *err);
-
-#endif

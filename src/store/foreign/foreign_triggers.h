@@ -19,8 +19,7 @@
  * is reported (tide_foreign_trigger_failure).
  *
  * Survives: copies live as long as the connection. Threads: as the write transaction. */
-#ifndef TIDE_STORE_FOREIGN_FOREIGN_TRIGGERS_H
-#define TIDE_STORE_FOREIGN_FOREIGN_TRIGGERS_H
+#pragma once
 
 #include "store/foreign/foreign_db.h"
 
@@ -53,5 +52,3 @@ TIDE_MUST_CHECK tide_status tide_foreign_run_row(tide_foreign_query *query, tide
 
 /* For writes that are undone: no copies run until it is set to false. */
 void tide_foreign_mute_triggers(tide_foreign_tx *tx, bool is_muted);
-
-#endif
