@@ -73,6 +73,7 @@ const ALONE = {
     'lake.v1.Cell': 'as colony.v1.Cell',
     'lake.v1.Row': 'as Cell',
     'work.v1.RetriedItem': 'the call changes what it lists: asked twice, the second finds nothing',
+    'work.v1.ChangedItem': 'as RetriedItem',
     'lake.v1.File': 'no command',
     'lake.v1.Conflict': 'no command: they are the daemon\'s memory',
     'up.v1.Replica': 'no command',

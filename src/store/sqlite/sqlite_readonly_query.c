@@ -38,8 +38,11 @@ static int authorize(void *arg, int action, const char *first, const char *secon
         return SQLITE_OK;
     case SQLITE_READ: /* credentials of callers */
         return sqlite3_stricmp(first, "access_tokens") == 0 ? SQLITE_DENY : SQLITE_OK;
-    case SQLITE_FUNCTION:
-        return sqlite3_stricmp(second, "load_extension") == 0 ? SQLITE_DENY : SQLITE_OK;
+    case SQLITE_FUNCTION: /* code from a file; an address in this process */
+        return sqlite3_stricmp(second, "load_extension") == 0 ||
+                       sqlite3_stricmp(second, "fts3_tokenizer") == 0
+                   ? SQLITE_DENY
+                   : SQLITE_OK;
     case SQLITE_PRAGMA:
         return is_reading_pragma(first, second) ? SQLITE_OK : SQLITE_DENY;
     default:

@@ -214,17 +214,18 @@ def _replaced(g, replace):
     g.answers(run.process.log().count("\n") > 1, "work run prints nothing about its store")
     g.wait(lambda: run.is_killed(first[2]) or not run.process.is_running, 15,
            "the command of the lost item is ended")
+    g.wait(lambda: not run.process.is_running, 15, "the next claim is refused, and the command ends")
     g.checkers.clear()  # the item is gone with its store
     return run.verdict()
 
 
-@cell("worker-run", "other-wiped", "refuses E_LEASE_LOST", quick=True)
+@cell("worker-run", "other-wiped", "refuses exit 8", quick=True)
 def other_wiped(g):
     """The SQLite file is deleted under a running work run."""
     return _replaced(g, lambda run: g.wipe(run.store))
 
 
-@cell("worker-run", "other-copied", "refuses E_LEASE_LOST")
+@cell("worker-run", "other-copied", "refuses exit 8")
 def other_copied(g):
     """The SQLite file is replaced by a copy of another store, under a running work run."""
     other = g.path("b.db")

@@ -275,15 +275,18 @@ static bool tells_of_limit(const char *text, const char *name)
     return false;
 }
 
-/* limits.h: a row is an option (tests/runtime/listener_test.c), and a test here that says so. */
+/* limits.h: a row is an option (tests/runtime/listener_test.c), and a test that says so, here or of
+ * the queries. */
 static void every_limit_has_a_test(void **state)
 {
     (void)state;
-    char pattern[4096];
-    (void)snprintf(pattern, sizeof pattern, "%s/tests/net/*/*_test.c",
-                   getenv("TIDEMARK_SOURCE_DIR"));
-    glob_t files;
-    assert_int_equal(0, glob(pattern, 0, NULL, &files));
+    static const char *const places[] = {"tests/net/*/*_test.c", "tests/services/api/*_test.c"};
+    glob_t files = {0};
+    for (size_t i = 0; i < sizeof places / sizeof places[0]; i++) {
+        char pattern[4096];
+        (void)snprintf(pattern, sizeof pattern, "%s/%s", getenv("TIDEMARK_SOURCE_DIR"), places[i]);
+        assert_int_equal(0, glob(pattern, i > 0 ? GLOB_APPEND : 0, NULL, &files));
+    }
     size_t count;
     const tide_net_limit_row *rows = tide_net_limit_rows(&count);
     for (size_t i = 0; i < count; i++) {

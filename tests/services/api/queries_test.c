@@ -208,6 +208,7 @@ static void wait_until_gone(pid_t pid)
 
 /* ---- limits ---- */
 
+/* Limit query_us. */
 static void a_query_ends_at_its_time(void **state)
 {
     queries_case *c = *state;
@@ -228,6 +229,7 @@ static void more_time_than_the_limit_is_refused(void **state)
     check_call(c, COLONY_QUERY, "{\"sql\":\"" ENDLESS "\"}", 504, "\"code\":4");
 }
 
+/* Limit query_memory_len. */
 static void a_query_over_its_memory_is_refused(void **state)
 {
     queries_case *c = *state;
@@ -254,6 +256,7 @@ static void rows_before_the_end_of_memory_are_no_response(void **state)
                413, "\"code\":8");
 }
 
+/* Limit query_queue. */
 static void a_caller_has_half_of_the_queue(void **state)
 {
     queries_case *c = *state;
@@ -286,6 +289,7 @@ static void a_caller_has_half_of_the_queue(void **state)
     assert_int_equal(200, running_agent_http(&c->daemon, "/readyz", NULL));
 }
 
+/* Limit query_processes: the queries beyond it wait, and nothing else does. */
 static void other_calls_do_not_wait_for_queries(void **state)
 {
     queries_case *c = *state;

@@ -233,12 +233,20 @@ static void on_applied(void *arg, const tide_change *change)
     world_note_change(c->w, change);
 }
 
+/* A seed repeats its history: the name of the temporary directory differs, and is left out. */
+static const char *without_directory(const world_colony *c, const char *text)
+{
+    const size_t len = strlen(c->w->depot.dir.path);
+    const char *at = strstr(text, c->w->depot.dir.path);
+    return at ? at + len : text;
+}
+
 static void on_failed(void *arg, const char *agent_id, const char *data_type, tide_status status,
                       const char *text)
 {
     const world_colony *c = arg;
     sim_trace(c->w->sim, "c%d: %s %s: %s: %s", c->index, agent_id, data_type,
-              tide_status_get(status)->name, text);
+              tide_status_get(status)->name, without_directory(c, text));
 }
 
 static tide_poller_events events_of(world_colony *c)
@@ -381,7 +389,7 @@ static bool make_ready(world_colony *c)
         return true;
     const tide_status status = start_colony(c, &err);
     if (status < TIDE_OK) {
-        sim_trace(c->w->sim, "c%d cannot open: %s", c->index, err.text);
+        sim_trace(c->w->sim, "c%d cannot open: %s", c->index, without_directory(c, err.text));
         world_colony_drop(c);
     }
     return !depot_goes_down(&c->w->depot) && status >= TIDE_OK;
@@ -395,7 +403,7 @@ static void run_holding(world_colony *c)
         int64_t next_us = SIM_SECOND_US;
         const tide_status status = tide_holding_step(&c->holding, c->store, &next_us, &err);
         if (status < TIDE_OK)
-            sim_trace(c->w->sim, "c%d: leases: %s", c->index, err.text);
+            sim_trace(c->w->sim, "c%d: leases: %s", c->index, without_directory(c, err.text));
         c->holding_us = now_us + (status < TIDE_OK ? SIM_SECOND_US / 2 : next_us);
     }
     follow_holding(c);
