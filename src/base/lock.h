@@ -14,7 +14,8 @@
 
 #define TIDE_HOLD_AT_(mutex, line) TIDE_HOLD_NAMED_(mutex, tide_held_##line)
 #define TIDE_HOLD_NAMED_(mutex, name)                                                              \
-    TIDE_CLEANUP(tide_lock_releasep) pthread_mutex_t *const name = tide_lock_hold(mutex)
+    __attribute__((unused)) TIDE_CLEANUP(tide_lock_releasep) pthread_mutex_t *const name =         \
+        tide_lock_hold(mutex)
 #define TIDE_HOLD_LINE_(mutex, line) TIDE_HOLD_AT_(mutex, line)
 #define TIDE_HOLD(mutex) TIDE_HOLD_LINE_(mutex, __LINE__)
 
