@@ -5,7 +5,7 @@
 #include <string.h>
 
 #include "base/text/utf8.h"
-#include "journal/import_reader.h"
+#include "journal/transfer/import_reader.h"
 
 int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size);
 
@@ -34,7 +34,7 @@ static tide_status read_piece(void *arg, void *bytes, size_t len, size_t *got, t
 
 static void check_checkpoint(const tide_import_checkpoint *checkpoint)
 {
-    const tide_seal_fields *fields = &checkpoint->fields;
+    const tide_checksum_fields *fields = &checkpoint->fields;
     assert(checkpoint->global_sequence > 0 && checkpoint->sequence_number > 0);
     assert(strlen(fields->checkpoint_id) <= TIDE_JOURNAL_ID_MAX && *fields->checkpoint_id);
     assert(strlen(fields->task_id) <= TIDE_JOURNAL_ID_MAX && *fields->task_id);
@@ -43,11 +43,11 @@ static void check_checkpoint(const tide_import_checkpoint *checkpoint)
     assert(tide_utf8_valid(fields->snapshot) && tide_utf8_valid(task_id));
     for (int i = 1; i < fields->tag_count; i++)
         assert(strcmp(fields->tags[i - 1], fields->tags[i]) < 0);
-    tide_seal seal;
-    assert(tide_seal_checksum(&seal, fields, NULL) == TIDE_OK);
+    tide_checksum seal;
+    assert(tide_checksum_compute(&seal, fields, NULL) == TIDE_OK);
     const tide_view checksum =
         tide_view_bytes(checkpoint->checksum.bytes, sizeof checkpoint->checksum.bytes);
-    assert(tide_seal_equal(&seal, checksum));
+    assert(tide_checksum_equal(&seal, checksum));
 }
 
 int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size)

@@ -8,7 +8,7 @@
 
 #include "base/cleanup.h"
 #include "base/text/json_canon.h"
-#include "journal/json_diff.h"
+#include "journal/snapshot/json_diff.h"
 
 enum { FORM_MAX = 8 << 20 };
 

@@ -1,4 +1,4 @@
-/* annotate.c - what people say about checkpoints, afterwards. */
+/* annotate.c - annotations of checkpoints. */
 #include <tidemark/journal.h>
 
 #include <stdlib.h>

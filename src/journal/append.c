@@ -37,8 +37,8 @@ static tide_status prepare_item(tide_append_item *it, const tide_checkpoint_new 
     }
     for (int i = 0; i < given->tag_count; i++)
         it->tags[i] = given->tags[i];
-    it->tag_count = tide_seal_sort_tags(it->tags, given->tag_count);
-    const tide_seal_fields fields = {
+    it->tag_count = tide_checksum_sort_tags(it->tags, given->tag_count);
+    const tide_checksum_fields fields = {
         .checkpoint_id = it->checkpoint_id,
         .task_id = given->task_id,
         .work_item_id = given->work_item_id,
@@ -50,7 +50,7 @@ static tide_status prepare_item(tide_append_item *it, const tide_checkpoint_new 
         .tag_count = it->tag_count,
         .snapshot = given->snapshot,
     };
-    TIDE_TRY(tide_seal_checksum(&it->checksum, &fields, err));
+    TIDE_TRY(tide_checksum_compute(&it->checksum, &fields, err));
     return tide_snapshot_init(&it->snapshot, given->snapshot, err);
 }
 

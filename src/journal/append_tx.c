@@ -32,7 +32,7 @@ static tide_status find_same(tide_append_item *it, tide_checkpoint_numbers *out,
         return status < TIDE_OK ? status : TIDE_OK;
     const int64_t global_sequence = tide_query_col_i64(query);
     const int64_t sequence_number = tide_query_col_i64(query);
-    if (!tide_seal_equal(&it->checksum, tide_query_col_blob(query)))
+    if (!tide_checksum_equal(&it->checksum, tide_query_col_blob(query)))
         return tide_fail(err, TIDE_E_EXISTS,
                          "checkpoint %s exists already, with other content (number %" PRId64 ")",
                          it->checkpoint_id, global_sequence);

@@ -13,15 +13,15 @@
 
 #include <tidemark/journal.h>
 
-#include "journal/seal.h"
-#include "journal/snapshot.h"
+#include "journal/check/checksum.h"
+#include "journal/snapshot/snapshot.h"
 
 typedef struct tide_append_item {
     const tide_checkpoint_new *given;
     char checkpoint_id[TIDE_JOURNAL_ID_MAX + 1];
     const char *tags[TIDE_JOURNAL_TAGS_MAX]; /* in order, each once */
     int tag_count;
-    tide_seal checksum;
+    tide_checksum checksum;
     tide_snapshot snapshot;
     /* Of one run of the closure. */
     bool is_existing;

@@ -7,8 +7,8 @@
 
 #include "base/buffer.h"
 #include "base/cleanup.h"
-#include "journal/seal.h"
-#include "journal/snapshot.h"
+#include "journal/check/checksum.h"
+#include "journal/snapshot/snapshot.h"
 #include "store/statement.h"
 #include "tidemark_sql.h"
 
@@ -148,10 +148,10 @@ static tide_status load_chunks(tide_journal_row *row, tide_journal_page *page, t
 
 static tide_status verify_content(tide_journal_row *row, tide_journal_page *page, tide_error *err)
 {
-    tide_seal seal;
-    const tide_seal_fields fields = tide_seal_fields_of(&row->checkpoint);
-    TIDE_TRY(tide_seal_checksum(&seal, &fields, err));
-    if (!tide_seal_equal(&seal, row->checksum))
+    tide_checksum seal;
+    const tide_checksum_fields fields = tide_checksum_fields_of(&row->checkpoint);
+    TIDE_TRY(tide_checksum_compute(&seal, &fields, err));
+    if (!tide_checksum_equal(&seal, row->checksum))
         return note_damage(row, page, "its content does not match its checksum", err);
     /* The checksum is over the snapshot, not over the column that tells its length. */
     if (row->checkpoint.snapshot_len != (int64_t)row->checkpoint.snapshot.len)

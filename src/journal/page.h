@@ -12,7 +12,7 @@
 #include <tidemark/journal.h>
 
 #include "base/arena.h"
-#include "journal/chunk.h"
+#include "journal/snapshot/chunk.h"
 
 enum {
     TIDE_JOURNAL_PAGE_MAX = 256,           /* rows */

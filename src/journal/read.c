@@ -4,7 +4,7 @@
 #include "base/cleanup.h"
 #include "base/interface/caller.h"
 #include "base/interface/sized.h"
-#include "journal/walk.h"
+#include "journal/checkpoint_iter.h"
 #include "store/statement.h"
 #include "tidemark_sql.h"
 
@@ -14,13 +14,13 @@ tide_status tide_journal_list(tide_store *store, const tide_journal_filter *give
     TIDE_NEED(store && fn, err);
     tide_journal_filter filter;
     TIDE_TRY(TIDE_SIZED_COPY(&filter, given, tide_journal_filter, err));
-    TIDE_CLEANUP(tide_walk_done) tide_walk walk = {0};
-    TIDE_TRY(tide_walk_begin(&walk, store, &filter,
-                             filter.with_snapshot ? TIDE_PAGE_SNAPSHOTS : TIDE_PAGE_ROWS, err));
+    TIDE_CLEANUP(tide_checkpoint_iter_done) tide_checkpoint_iter walk = {0};
+    TIDE_TRY(tide_checkpoint_iter_begin(
+        &walk, store, &filter, filter.with_snapshot ? TIDE_PAGE_SNAPSHOTS : TIDE_PAGE_ROWS, err));
     tide_status status = TIDE_OK;
-    while ((status = tide_walk_next(&walk, err)) == TIDE_OK) {
+    while ((status = tide_checkpoint_iter_next(&walk, err)) == TIDE_OK) {
         for (int i = 0; i < walk.page->count; i++) {
-            const tide_journal_row *row = tide_walk_row(&walk, i);
+            const tide_journal_row *row = tide_checkpoint_iter_row(&walk, i);
             TIDE_TRY(tide_journal_row_check(row, err));
             TIDE_TRY(tide_callback_check(fn(arg, &row->checkpoint, err), err));
         }

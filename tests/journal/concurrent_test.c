@@ -8,7 +8,7 @@
 #include <string.h>
 
 #include "base/cleanup.h"
-#include "journal/collect.h"
+#include "journal/check/chunk_gc.h"
 #include "store/engine.h"
 #include "support/interleave.h"
 
@@ -264,7 +264,7 @@ static void run_collector(interleave *x, int actor, void *arg)
     (void)actor;
     collector *c = arg;
     int64_t bytes = 0;
-    c->status = tide_journal_collect(c->store, &c->chunks, &bytes, &c->err);
+    c->status = tide_journal_chunk_gc(c->store, &c->chunks, &bytes, &c->err);
 }
 
 /* A chunk that lost its last reference is used again by an append that has looked, but not committed yet. */

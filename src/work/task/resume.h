@@ -3,8 +3,8 @@
  * Threads: as safe as the tide_tx. Limits: TIDE_RESUME_PAGES_MAX pages of checkpoints. */
 #pragma once
 
+#include "journal/checkpoint_iter.h"
 #include "journal/page.h"
-#include "journal/walk.h"
 #include "work/item.h"
 
 enum { TIDE_RESUME_PAGES_MAX = 64 }; /* of checkpoints behind the last iteration_end */
