@@ -268,6 +268,7 @@ static void set_defaults(tide_scheduler *scheduler, const tide_scheduler_options
                                .events = events};
     tide_holding_init(&scheduler->holding, scheduler->colony_id, own->lease_us);
     scheduler->holding.is_guest = own->is_once;
+    scheduler->plans_wanted = 1;
 }
 
 static tide_status start_threads(tide_scheduler *scheduler, tide_error *err)
@@ -329,7 +330,8 @@ void tide_scheduler_stop(tide_scheduler *scheduler)
 void tide_scheduler_wait(tide_scheduler *scheduler, tide_scheduler_result *out)
 {
     TIDE_HOLD(&scheduler->lock);
-    while (!scheduler->is_stopping && (!scheduler->has_held || scheduler->job_count > 0))
+    while (!scheduler->is_stopping && (!scheduler->has_held || scheduler->job_count > 0 ||
+                                       scheduler->plans_done < scheduler->plans_wanted))
         pthread_cond_wait(&scheduler->news, &scheduler->lock);
     *out = scheduler->result;
 }
@@ -357,6 +359,9 @@ void tide_scheduler_touch(tide_scheduler *scheduler, const char *agent_id)
 
 void tide_scheduler_recover(tide_scheduler *scheduler)
 {
+    pthread_mutex_lock(&scheduler->lock);
+    scheduler->plans_wanted++;
+    pthread_mutex_unlock(&scheduler->lock);
     tide_ticker_wake(scheduler->options.ticker, tide_step_gap_recovery.name);
 }
 

@@ -10,7 +10,8 @@
  * come by then counts when it comes. So one agent that answers slowly, with much, or never, costs its own slot and nobody
  * else's.
  *
- * Once (is_once): every agent is polled until it is caught up or has failed, then tide_scheduler_wait returns.
+ * Once (is_once): every agent is polled until it is caught up or has failed. Then the gaps that are
+ * due, also those that this pass found, are requested once, and tide_scheduler_wait returns.
  *
  * Survives: nothing of its own. Threads: open, wait, stop, close from one thread; the others from any. */
 #pragma once
@@ -98,7 +99,7 @@ typedef struct tide_scheduler_result {
 TIDE_MUST_CHECK tide_status tide_scheduler_poll(tide_scheduler *scheduler, int64_t wait_us,
                                                 tide_scheduler_result *out, tide_error *err);
 
-/* Once: wait until every agent is done, or the scheduler is stopped. */
+/* Once: wait until every agent is done and no gap is due, or the scheduler is stopped. */
 void tide_scheduler_wait(tide_scheduler *scheduler, tide_scheduler_result *out);
 
 /* Ask nobody any more; what is under way is broken off. From any thread. */

@@ -108,8 +108,11 @@ struct tide_scheduler {
     pthread_cond_t ready; /* there may be something for a worker */
     pthread_cond_t news;  /* for those who wait for a pass or for the end */
     bool is_stopping;
-    bool is_closing;     /* workers end */
-    bool has_held;       /* once: the leases were claimed once */
+    bool is_closing; /* workers end */
+    bool has_held;   /* once: the leases were claimed once */
+    /* Once: turns of the recovery step that were requested, and how many of them have run. */
+    uint64_t plans_wanted;
+    uint64_t plans_done;
     uint64_t poll_round; /* passes so far */
     tide_poll_job *jobs; /* all of them */
     int job_count;

@@ -230,13 +230,21 @@ static tide_status recover_gaps(void *arg, int64_t *next_us, tide_error *err)
     tide_scheduler *scheduler = arg;
     int64_t added = 0;
     *next_us = INT64_MAX;
-    if (is_stopping(scheduler))
+    pthread_mutex_lock(&scheduler->lock);
+    const bool is_stopping = scheduler->is_stopping;
+    const uint64_t wanted = scheduler->plans_wanted;
+    pthread_mutex_unlock(&scheduler->lock);
+    if (is_stopping)
         return TIDE_NONE;
     const tide_status status = tide_recover_plan(&scheduler->recover_options, &added, next_us, err);
     if (status < TIDE_OK || *next_us < RETRY_US)
         *next_us = RETRY_US;
     /* What was added, and what was put off. */
     add_recoveries(scheduler, TIDE_SCHEDULER_RECOVERIES);
+    pthread_mutex_lock(&scheduler->lock);
+    scheduler->plans_done = wanted;
+    pthread_cond_broadcast(&scheduler->news);
+    pthread_mutex_unlock(&scheduler->lock);
     *next_us = *next_us < RECOVER_US ? *next_us : RECOVER_US;
     return status;
 }

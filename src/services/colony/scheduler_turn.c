@@ -170,8 +170,10 @@ static void count_result(tide_poll_job *job)
 
 static bool end_seat(tide_poll_job *job)
 {
-    if (job->scheduler->options.is_once)
+    if (job->scheduler->options.is_once) {
         count_result(job);
+        tide_scheduler_recover(job->scheduler); /* gaps that this agent's records left */
+    }
     return true;
 }
 
