@@ -82,7 +82,8 @@ static void write_auth(tide_listener *listener, tide_metrics_writer *writer)
         int64_t count;
     } rows[] = {{"unauthenticated", tide_counted(&counters->refused_unauthenticated)},
                 {"denied", tide_counted(&counters->refused_denied)},
-                {"guessing", tide_counted(&counters->refused_guessing)}};
+                {"guessing", tide_counted(&counters->refused_guessing)},
+                {"unchecked", tide_counted(&counters->refused_unchecked)}};
     tide_metrics_family(writer, &tide_metric_rows[TIDE_METRIC_AUTH_FAILURES]);
     for (size_t i = 0; i < sizeof rows / sizeof rows[0]; i++)
         tide_metrics_sample(writer, (const char *const[]){rows[i].reason}, rows[i].count);

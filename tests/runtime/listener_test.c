@@ -139,6 +139,7 @@ static void calls_and_refusals_are_in_the_figures(void **state)
     assert_contains(text, "tidemark_auth_failures_total{reason=\"unauthenticated\"} 1\n");
     assert_contains(text, "tidemark_auth_failures_total{reason=\"denied\"} 2\n");
     assert_contains(text, "tidemark_auth_failures_total{reason=\"guessing\"} 0\n");
+    assert_contains(text, "tidemark_auth_failures_total{reason=\"unchecked\"} 0\n");
     assert_contains(text, "tidemark_rpc_duration_seconds_count{method=\"/healthz\"} 1\n");
     assert_contains(text, "tidemark_rpc_duration_seconds_count{method=\"/metrics\"} 3\n");
     assert_contains(text, "tidemark_log_lost_lines_total 0\n");

@@ -196,6 +196,9 @@
       "make a token with the role: 'tidemark token create'")                                       \
     X(REFUSAL, "guessing", "calls of an address that had sent too many bad tokens",                \
       "wait a minute, then use the right one")                                                     \
+    X(REFUSAL, "unchecked",                                                                        \
+      "a call whose token could not be checked, as the store does not answer",                     \
+      "retry; tidemark_store_up and /readyz report the store")                                     \
     X(REFUSAL, "rejected", "records of an OTLP request that cannot be kept as they are",           \
       "the answer's partial_success says why")                                                     \
     X(REFUSAL, "sampled", "spans that --sample left out", "")

@@ -170,8 +170,10 @@ static void count_refusal(tide_net_counters *counters, tide_status status)
         tide_count(&counters->refused_denied, 1);
     else if (status == TIDE_E_BUSY)
         tide_count(&counters->refused_guessing, 1);
-    else
+    else if (status == TIDE_E_UNAUTHENTICATED)
         tide_count(&counters->refused_unauthenticated, 1);
+    else
+        tide_count(&counters->refused_unchecked, 1);
 }
 
 /* A browser sends one. Of several, none can be believed. */

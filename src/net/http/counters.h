@@ -21,6 +21,8 @@
     X(refused_unauthenticated, COUNTER, "requests without valid credentials")                      \
     X(refused_denied, COUNTER, "requests whose role was too low, and those of web pages")          \
     X(refused_guessing, COUNTER, "requests of addresses that had sent too many bad tokens")        \
+    X(refused_unchecked, COUNTER,                                                                  \
+      "requests whose token could not be checked, the store being away")                           \
     X(refused_message_len, COUNTER, "messages above the limit, also after decompression")          \
     X(refused_budget, COUNTER, "requests for which the memory budget had no room")                 \
     X(refused_answers, COUNTER, "answers for which the memory of all readers had no room")         \

@@ -9,6 +9,7 @@
 
 #include "base/cleanup.h"
 #include "base/lock.h"
+#include "services/access/token_lookup.h"
 
 _Static_assert((int)TIDE_ROLE_READ == (int)TIDE_TOKEN_READ &&
                    (int)TIDE_ROLE_WRITE == (int)TIDE_TOKEN_WRITE &&
@@ -20,7 +21,8 @@ struct tide_access {
     tide_store *store;
     tide_env *env;
     tide_auth *auth;
-    pthread_mutex_t lock; /* of what follows */
+    tide_token_lookup *lookup; /* NULL: no store */
+    pthread_mutex_t lock;      /* of what follows */
     int use_count;
     char uses[TIDE_ACCESS_USES][TIDE_TOKEN_NAME_MAX + 1];
 };
@@ -67,7 +69,7 @@ static tide_status look_up(void *arg, tide_view token, tide_auth_answer *out, ti
 {
     tide_access *access = arg;
     tide_token found;
-    TIDE_TRY(tide_token_check(access->store, token, &found, err));
+    TIDE_TRY(tide_token_lookup_check(access->lookup, token, &found, err));
     *out = (tide_auth_answer){.role = (tide_call_role)found.role,
                               .expires_at_us = found.expires_at_us};
     memcpy(out->name, found.name, sizeof out->name);
@@ -88,6 +90,8 @@ tide_status tide_access_open(tide_access **out, tide_store *store,
     access->store = store;
     access->env = options->env ? options->env : tide_env_system();
     (void)pthread_mutex_init(&access->lock, NULL);
+    if (store)
+        TIDE_TRY(tide_token_lookup_open(&access->lookup, store, err));
     const tide_auth_options auth = {
         .env = access->env,
         .lookup = store ? look_up : NULL,
@@ -109,6 +113,7 @@ void tide_access_close(tide_access *access)
 {
     if (!access)
         return;
+    tide_token_lookup_close(access->lookup);
     if (access->store)
         TIDE_IGNORE(tide_access_write_uses(access, NULL));
     tide_auth_close(access->auth);

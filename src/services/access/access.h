@@ -3,9 +3,9 @@
  *     tide_access_open(&access, store, &(tide_access_options){...}, err)
  *     server options: .authorise = tide_auth_check, .authorise_arg = tide_access_auth(access)
  *
- * net/server/auth.h decides and remembers; here the questions it cannot answer are put to the store (tidemark/token.h), and
- * uses of tokens are stored, about once a minute each, by a step of the daemon (tide_access_write_uses): no call waits for
- * that.
+ * net/server/auth.h decides and remembers. What it does not know is read from the store (tidemark/token.h) within a limit
+ * (token_lookup.h), since calls are authorised on network threads. Uses of tokens are stored, about once a minute each, by
+ * a step of the daemon (tide_access_write_uses): no call waits for that.
  *
  * On this machine the kernel says who calls (net/server/peer_owner.h). The daemon's own user and root may do everything
  * without a token, other users what local_role allows; a token that is shown must be good all the same. With is_required

@@ -185,8 +185,7 @@ def away_during(g):
     return store_away(g, w, caller, answers[0])
 
 
-@cell("token-cache", "hung", "refuses E_TIMEOUT", effect="holds", limit=240,
-      mark=Mark("postgres", "scrape: /metrics of serve took"))
+@cell("token-cache", "hung", "refuses E_UNAVAILABLE", effect="holds", limit=240)
 def hung(g):
     w = Postgres(g)
     caller = Caller(w, is_known=False)

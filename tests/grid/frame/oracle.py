@@ -92,6 +92,7 @@ class Oracle:
             waiting.wait_for(look, limit, "a metric and a warning")
         except waiting.TooLate:
             pass
+        self._wait_scraped(daemons)
         self.end_fault()
         if not has_moved:
             self.find(f"metric: no metric /{metric}/ moved within {limit} s")
@@ -100,6 +101,15 @@ class Oracle:
                       f"within {limit} s")
         if not is_told:
             self.find(f"answer: {told[1]} within {limit} s")
+
+    def _wait_scraped(self, daemons):
+        """A fault lasts until it was scraped once more: /readyz or a log line may be quicker."""
+        for watch in filter(None, map(self.watches.get, daemons)):
+            if watch.is_expected:
+                try:
+                    watch.wait_next(NOTICE_LIMIT)
+                except waiting.TooLate:
+                    pass
 
     def _moved(self, daemon, wanted):
         watch = self.watches.get(daemon)

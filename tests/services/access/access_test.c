@@ -1,6 +1,7 @@
 /* Tokens of a store behind the server's hook, on every engine. */
 #include "support/store_fixture.h"
 
+#include <libpq-fe.h>
 #include <string.h>
 #include <unistd.h>
 
@@ -8,6 +9,8 @@
 
 #include "base/cleanup.h"
 #include "services/access/access.h"
+#include "services/access/token_lookup.h"
+#include "support/clock/fair_clock.h"
 
 static tide_status check(tide_access *access, const char *token, const char *peer, tide_caller *out,
                          tide_error *err)
@@ -70,12 +73,48 @@ static void uses_are_written_down_at_the_latest_on_close(void **state)
     assert_true(found.last_used_at_us == t->clock.wall_us);
 }
 
+static PGconn *lock_tokens(const store_test *t)
+{
+    PGconn *other = PQconnectdb(t->url);
+    PGresult *result = PQexec(other, "BEGIN; LOCK TABLE access_tokens");
+    assert_int_equal(PGRES_COMMAND_OK, PQresultStatus(result));
+    PQclear(result);
+    return other;
+}
+
+/* The network thread that authorises a call serves many connections. */
+static void a_store_that_does_not_answer_holds_callers_up_for_a_second_in_all(void **state)
+{
+    store_test *t = *state;
+    char text[TIDE_TOKEN_TEXT_SIZE];
+    tide_caller peer;
+    const tide_token_new wanted = {TIDE_TOKEN_NEW_INIT, .name = "ingest", .role = TIDE_TOKEN_WRITE};
+    const tide_access_options options = {.env = &t->clock.env};
+    TIDE_CLEANUP(tide_access_closep) tide_access *access = NULL;
+    assert_ok(tide_access_open(&access, t->store, &options, &t->err));
+    assert_ok(tide_token_create(t->store, &wanted, text, NULL, &t->err));
+    PGconn *other = lock_tokens(t);
+    assert_status(TIDE_E_UNAVAILABLE, check(access, text, "10.0.0.1:1", &peer, &t->err));
+    assert_non_null(strstr(t->err.text, "cannot check the token"));
+    const int64_t late_ms = fair_clock_ms();
+    for (int i = 0; i < 2 * TIDE_TOKEN_LOOKUPS; i++)
+        assert_status(TIDE_E_UNAVAILABLE, check(access, text, "10.0.0.1:1", &peer, &t->err));
+    assert_true(fair_clock_ms() - late_ms < TIDE_TOKEN_LOOKUP_US / 1000);
+    PQfinish(other);
+    tide_status status = TIDE_E_UNAVAILABLE;
+    for (const int64_t until_ms = fair_clock_ms() + 30000;
+         status == TIDE_E_UNAVAILABLE && fair_clock_ms() < until_ms;)
+        status = check(access, text, "10.0.0.1:1", &peer, &t->err);
+    assert_ok_err(status, &t->err);
+}
+
 TEST_FILE()
 {
     const struct CMUnitTest tests[] = {
         STORE_CASE(tokens_of_the_store_open_the_door),
         STORE_CASE(without_configuration_this_machine_may_do_everything),
         STORE_CASE(uses_are_written_down_at_the_latest_on_close),
+        STORE_CASE_POSTGRES(a_store_that_does_not_answer_holds_callers_up_for_a_second_in_all),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }
