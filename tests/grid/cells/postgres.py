@@ -158,8 +158,7 @@ def returned(g):
     w.return_old_primary()
     answer = known.settled()
     w.noticed(FAILED_CALL, log=EPOCH_LINE, told=w.unready())
-    w.net.cut()
-    w.net.target = w.standby.port
+    w.lead_to_standby()
     g.healed(lambda: known.settled().is_ok and known.epoch == 2, "epoch 2 is worked with", 30)
     return known.epoch_verdict(answer, 2) if answer.is_ok else g.verdict_of(answer)
 

@@ -192,14 +192,12 @@ def other_copied(g):
     return "continues" if after[:2] == before[:2] else "begins an epoch"
 
 
-@cell(STATE, "promoted", "continues",
-      mark=Mark("telemetry", "metric: no metric", "log: no line", "series: checkpoint_lag"))
+@cell(STATE, "promoted", "continues")
 def promoted(g):
     return colony_faults.colony_promoted(g, Reading)
 
 
-@cell(STATE, "promoted", "continues", variant="returned",
-      mark=Mark("telemetry", "metric: no metric", "log: no line", "series: checkpoint_lag"))
+@cell(STATE, "promoted", "refuses exit 4", variant="returned", effect="holds")
 def returned(g):
     return colony_faults.colony_returned(g, Reading)
 

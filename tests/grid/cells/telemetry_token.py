@@ -86,8 +86,7 @@ def promoted(g):
     return colony_faults.colony_promoted(g, Token)
 
 
-@cell(STATE, "promoted", "continues", variant="returned",
-      mark=Mark("postgres", "metric: no metric", NO_LOG))
+@cell(STATE, "promoted", "refuses exit 4", variant="returned", effect="holds")
 def returned(g):
     return colony_faults.colony_returned(g, Token)
 

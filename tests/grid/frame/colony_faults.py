@@ -312,9 +312,10 @@ def colony_promoted(g, make):
 
 
 def colony_returned(g, make):
-    """The old primary returns: the colony's store is as it was before the promotion."""
+    """The old primary returns, without the epoch that the colony works in: it is refused until the
+    network leads to the new one again."""
     state = make(g, colony={"engine": "postgres", "standby": True})
-    agent, colony = state.agent, state.colony
+    colony = state.colony
     state.establish()
     colony.pg.fail_over()
     state.more()
@@ -322,9 +323,13 @@ def colony_returned(g, make):
     state.begin()
     colony.pg.return_old_primary()
     state.more()
-    ended = _contact_until_answered(state)
-    noticed(g, [colony], EPOCH, log="epoch|primary|returned|" + agent.name)
-    return state.end(ended)
+    ended = state.contact()
+    noticed(g, [colony], r'tidemark_store_failures_total\{.*"E_MISMATCH"', log="epoch",
+            told=colony_world.colony_is_unready(colony))
+    refused = state.verdict(ended)
+    colony.pg.lead_to_standby()
+    state.end(state.contact())
+    return refused
 
 
 def _contact_until_answered(state):

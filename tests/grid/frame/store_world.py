@@ -178,4 +178,10 @@ class Postgres(World):
         self.net.target = self.server.port
         self.direct_url = self.server.url()
 
+    def lead_to_standby(self):
+        """The network leads to the promoted standby again."""
+        self.net.cut()
+        self.net.target = self.standby.port
+        self.direct_url = self.standby.url()
+
 
