@@ -51,9 +51,9 @@ test-ha: ## PostgreSQL under Patroni: switchover, kill -9, a cut network, under 
 	@tests/ha/run
 	@tests/ha/run --asynchronous --faults switchover,kill
 	@tests/ha/run --pooler transaction
-	@tests/ha/run --pooler session --faults kill
+	@tests/ha/run --pooler session
 	@tests/ha/run --pooler transaction --pgbouncer build/deps/pgbouncer/pgbouncer --faults switchover,kill
-	@tests/ha/run --pooler session --pgbouncer build/deps/pgbouncer/pgbouncer --faults kill
+	@tests/ha/run --pooler session --pgbouncer build/deps/pgbouncer/pgbouncer --faults switchover,kill
 
 check: ## format, clang-tidy, cppcheck, gcc -fanalyzer, lints, models
 	@$(BUILD) everything --sets "build test check" $(OPTIONS)

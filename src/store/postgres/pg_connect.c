@@ -5,6 +5,7 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "base/cleanup.h"
 #include "base/cond_wait.h"
 #include "store/postgres/pg_engine.h"
 #include "tidemark_sql.h"
@@ -14,7 +15,7 @@ enum {
     CONNECT_S_MAX = 10,
     REFUSAL_US = 2000000, /* how long the reason of a refusal is asked for */
     SQLSTATE_LEN = 5,
-    OPTION_MAX = 10,
+    OPTION_MAX = 11,
     HOST_SIZE = 256,
     PORT_SIZE = 8,
     ANY_HOST = -1, /* libpq's choice */
@@ -67,9 +68,9 @@ static const char *pick(char *out, size_t size, const char *list, int index)
 }
 
 /* What the URL says comes later and wins; but for the encoding, which is ours, and for the choice of a
- * host. choice NULL: libpq's. */
+ * server. choice NULL: any host. is_any: also one that the URL does not admit. */
 static void fill_options(connect_options *out, const char *url, const tide_pg_hosts *hosts,
-                         host_choice *choice, int index, int64_t until_us)
+                         host_choice *choice, int index, bool is_any, int64_t until_us)
 {
     const int64_t left_us = until_us - tide_cond_until(0);
     int64_t left_s = left_us / 1000000;
@@ -90,6 +91,7 @@ static void fill_options(connect_options *out, const char *url, const tide_pg_ho
         {"hostaddr",
          choice ? pick(choice->hostaddr, sizeof choice->hostaddr, hosts->hostaddr, index) : NULL},
         {"port", choice ? pick(choice->port, sizeof choice->port, hosts->port, index) : NULL},
+        {"target_session_attrs", is_any ? "any" : NULL},
     };
     size_t count = 0;
     for (size_t i = 0; i < sizeof pairs / sizeof pairs[0]; i++) {
@@ -166,13 +168,14 @@ static tide_status fail_connect(tide_error *err, const tide_pg_connection *conne
                      sqlstate ? ")" : "");
 }
 
-static tide_status connect_server(tide_pg_connection *connection, const char *url, int host,
+static tide_status connect_server(tide_pg_connection *connection, int host, bool is_any,
                                   int64_t until_us, tide_error *err)
 {
+    const tide_pg_engine *engine = tide_pg_engine_of(connection->store);
     connect_options options;
     host_choice choice;
-    fill_options(&options, url, &tide_pg_engine_of(connection->store)->hosts,
-                 host == ANY_HOST ? NULL : &choice, host, until_us);
+    fill_options(&options, engine->url, &engine->hosts, host == ANY_HOST ? NULL : &choice, host,
+                 is_any, until_us);
     connection->pg = tide_pq.connectdbParams(options.keys, options.values, 1);
     if (!connection->pg)
         return tide_no_memory(err);
@@ -310,7 +313,7 @@ static tide_status identify(tide_pg_connection *connection, tide_error *err)
     return TIDE_OK;
 }
 
-static tide_status open_host(tide_pg_connection **out, tide_store *store, const char *url, int host,
+static tide_status open_host(tide_pg_connection **out, tide_store *store, int host, bool is_any,
                              int64_t until_us, tide_error *err)
 {
     tide_pg_connection *connection = calloc(1, sizeof *connection);
@@ -319,7 +322,7 @@ static tide_status open_host(tide_pg_connection **out, tide_store *store, const 
     connection->store = store;
     connection->answer_by_us = until_us;
     connection->interrupt_slot = -1;
-    tide_status status = connect_server(connection, url, host, until_us, err);
+    tide_status status = connect_server(connection, host, is_any, until_us, err);
     if (status >= TIDE_OK) {
         (void)tide_pq.setNoticeReceiver(connection->pg, receive_notice, connection);
         tide_pg_interrupt_add(connection);
@@ -334,22 +337,18 @@ static tide_status open_host(tide_pg_connection **out, tide_store *store, const 
     return TIDE_OK;
 }
 
-tide_status tide_pg_connection_open(tide_pg_connection **out, tide_store *store, const char *url,
+tide_status tide_pg_connection_open(tide_pg_connection **out, tide_store *store, bool is_write,
                                     int64_t until_us, tide_error *err)
 {
-    return open_host(out, store, url, ANY_HOST, until_us, err);
-}
-
-/* libpq takes the first host that lets us in, and a pooler lets us in wherever it leads. */
-tide_status tide_pg_connection_open_primary(tide_pg_connection **out, tide_store *store,
-                                            const char *url, int64_t until_us, tide_error *err)
-{
-    TIDE_TRY(open_host(out, store, url, ANY_HOST, until_us, err));
-    const int count = tide_pg_has_choice(store) ? tide_pg_engine_of(store)->hosts.count : 0;
+    const tide_pg_hosts *hosts = &tide_pg_engine_of(store)->hosts;
+    const bool is_primary_only = hosts->wanted == TIDE_PG_WANTED_PRIMARY;
+    const bool is_sought = is_primary_only || (is_write && hosts->wanted != TIDE_PG_WANTED_STANDBY);
+    TIDE_TRY(open_host(out, store, ANY_HOST, is_sought, until_us, err));
+    const int count = is_sought && hosts->count > 1 ? hosts->count : 0;
     for (int i = 0; i < count && (*out)->is_on_standby; i++) {
         tide_pg_connection *other = NULL;
         tide_error ignored;
-        if (open_host(&other, store, url, i, until_us, &ignored) < TIDE_OK)
+        if (open_host(&other, store, i, true, until_us, &ignored) < TIDE_OK)
             continue;
         if (other->is_on_standby) {
             tide_pg_connection_close(other);
@@ -358,7 +357,13 @@ tide_status tide_pg_connection_open_primary(tide_pg_connection **out, tide_store
             *out = other;
         }
     }
-    return TIDE_OK;
+    if (!is_primary_only || !(*out)->is_on_standby)
+        return TIDE_OK;
+    tide_pg_connection_close(TIDE_TAKE(*out));
+    return tide_fail(err, TIDE_E_UNAVAILABLE,
+                     "cannot connect to %s: read-only standby, and the URL asks for a primary; "
+                     "promote one, or name it in the URL",
+                     store->name);
 }
 
 void tide_pg_connection_close(tide_pg_connection *connection)

@@ -115,15 +115,16 @@ typedef struct tide_pg_connection {
 
 /* One try, which ends at until_us (tide_cond_until); identifies the server and recognises a proxy
  * before any statement with an effect.
+ *
+ * For a write, and for every call where the URL asks for a primary, all hosts are tried until one is a
+ * primary by its own answer: a pooler reports the parameters of the server that it reached first, so
+ * libpq's choice by them is not reliable. A write gets a standby if there is no primary; where the URL
+ * asks for one, that is TIDE_E_UNAVAILABLE.
+ *
  * TIDE_E_UNAVAILABLE, TIDE_E_TIMEOUT: waiting may help. Other statuses: the server's own reason. */
 TIDE_MUST_CHECK tide_status tide_pg_connection_open(tide_pg_connection **out, tide_store *store,
-                                                    const char *url, int64_t until_us,
+                                                    bool is_write, int64_t until_us,
                                                     tide_error *err);
-/* The same, to a primary: where libpq's choice is a standby, the other hosts of the store's URL are tried. If
- * none is a primary, the standby is what there is. */
-TIDE_MUST_CHECK tide_status tide_pg_connection_open_primary(tide_pg_connection **out,
-                                                            tide_store *store, const char *url,
-                                                            int64_t until_us, tide_error *err);
 void tide_pg_connection_close(tide_pg_connection *connection);
 
 /* Ask who the server is; sets connection->server, has_wal and can_flush, too. */

@@ -16,13 +16,20 @@
 #include "store/postgres/pg_flush.h"
 #include "store/postgres/pg_listen.h"
 
-/* The hosts of a URL, each list parted by commas as libpq has it; NULL: none given. */
+/* Which servers the URL admits (target_session_attrs). */
+typedef enum tide_pg_wanted {
+    TIDE_PG_WANTED_ANY,     /* reads anywhere, writes on the primary */
+    TIDE_PG_WANTED_PRIMARY, /* read-write, primary */
+    TIDE_PG_WANTED_STANDBY, /* read-only, standby, prefer-standby: libpq chooses */
+} tide_pg_wanted;
+
+/* The hosts of a URL, each list separated by commas as in libpq; NULL: none given. */
 typedef struct tide_pg_hosts {
     char *host;
     char *hostaddr;
     char *port;
     int count;
-    bool is_chosen_by_url; /* target_session_attrs says which of them to use */
+    tide_pg_wanted wanted;
 } tide_pg_hosts;
 
 typedef struct tide_pg_engine {
@@ -59,7 +66,7 @@ TIDE_MUST_CHECK tide_status tide_pg_acquire(tide_pg_connection **out, tide_store
 static inline bool tide_pg_has_choice(const tide_store *store)
 {
     const tide_pg_hosts *hosts = &tide_pg_engine_of(store)->hosts;
-    return hosts->count > 1 && !hosts->is_chosen_by_url;
+    return hosts->count > 1 && hosts->wanted != TIDE_PG_WANTED_STANDBY;
 }
 void tide_pg_release(tide_pg_connection *connection);
 

@@ -8,9 +8,9 @@
 
 enum { ASK_EVERY_US = 2000 };
 
-void tide_pg_flusher_init(tide_pg_flusher *flusher, tide_store *store, const char *url)
+void tide_pg_flusher_init(tide_pg_flusher *flusher, tide_store *store)
 {
-    *flusher = (tide_pg_flusher){.store = store, .url = url};
+    *flusher = (tide_pg_flusher){.store = store};
     (void)pthread_mutex_init(&flusher->lock, NULL);
     (void)pthread_cond_init(&flusher->changed, NULL);
 }
@@ -30,8 +30,7 @@ static tide_status connect_witness(tide_pg_flusher *flusher, int64_t until_us, b
         return TIDE_OK;
     tide_pg_connection_close(flusher->connection);
     flusher->connection = NULL;
-    return tide_pg_connection_open_primary(&flusher->connection, flusher->store, flusher->url,
-                                           until_us, err);
+    return tide_pg_connection_open(&flusher->connection, flusher->store, true, until_us, err);
 }
 
 /* A WARNING (a wait for a standby that was cancelled) means that the commit may not be durable. */

@@ -31,7 +31,6 @@
 
 typedef struct tide_pg_flusher {
     tide_store *store;
-    const char *url;
     pthread_mutex_t lock;
     pthread_cond_t changed;
     tide_pg_connection *connection; /* used by the leader, or under the lock when nobody leads */
@@ -42,7 +41,7 @@ typedef struct tide_pg_flusher {
     struct tide_pg_flush_wait *served;  /* those that the flush under way is for */
 } tide_pg_flusher;
 
-void tide_pg_flusher_init(tide_pg_flusher *flusher, tide_store *store, const char *url);
+void tide_pg_flusher_init(tide_pg_flusher *flusher, tide_store *store);
 void tide_pg_flusher_done(tide_pg_flusher *flusher);
 
 /* Open the connection early, so that it can be a witness. */

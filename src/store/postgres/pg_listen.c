@@ -18,9 +18,9 @@ static const tide_backoff reconnect_policy = {.base_us = 50000, .cap_us = 200000
 /* The payload that means: look at everything. A topic cannot be empty. */
 static const char all_topics[] = "";
 
-void tide_pg_listener_init(tide_pg_listener *listener, tide_store *store, const char *url)
+void tide_pg_listener_init(tide_pg_listener *listener, tide_store *store)
 {
-    *listener = (tide_pg_listener){.watcher = {.store = store}, .url = url};
+    *listener = (tide_pg_listener){.watcher = {.store = store}};
     (void)pthread_mutex_init(&listener->lock, NULL);
 }
 
@@ -40,8 +40,8 @@ static tide_pg_connection *connect_listener(tide_pg_listener *listener, bool *is
     tide_pg_connection *connection = NULL;
     tide_error ignored;
     *is_deaf = false;
-    if (tide_pg_connection_open(&connection, store, listener->url,
-                                tide_cond_until(store->options.wait_us), &ignored) < TIDE_OK)
+    if (tide_pg_connection_open(&connection, store, false, tide_cond_until(store->options.wait_us),
+                                &ignored) < TIDE_OK)
         return NULL;
     *is_deaf = connection->is_pooled || connection->is_on_standby;
     if (*is_deaf ||

@@ -12,14 +12,13 @@
 
 typedef struct tide_pg_listener {
     tide_watcher watcher; /* first: the thread is given this */
-    const char *url;
     pthread_mutex_t lock; /* of what follows */
     bool is_sending;
     bool is_overflowing; /* more topics than fit: tell all */
     tide_topics waiting;
 } tide_pg_listener;
 
-void tide_pg_listener_init(tide_pg_listener *listener, tide_store *store, const char *url);
+void tide_pg_listener_init(tide_pg_listener *listener, tide_store *store);
 void tide_pg_listener_done(tide_pg_listener *listener);
 
 /* The thread's function. */

@@ -76,9 +76,7 @@ static tide_status connect_once(tide_pg_connection **out, tide_store *store, boo
 {
     tide_pg_engine *engine = store->engine;
     tide_pg_connection *connection = NULL;
-    TIDE_TRY(is_write
-                 ? tide_pg_connection_open_primary(&connection, store, engine->url, until_us, err)
-                 : tide_pg_connection_open(&connection, store, engine->url, until_us, err));
+    TIDE_TRY(tide_pg_connection_open(&connection, store, is_write, until_us, err));
     assert(connection);
     note_server(engine, connection);
     connection->answer_by_us = until_us;

@@ -208,10 +208,9 @@ static tide_status pg_read(tide_store *store, tide_tx_fn *fn, void *arg, bool is
  * gone then. What it has seen is on disk before it is said to have succeeded. */
 static tide_status pg_look(tide_store *store, const tide_readonly_query *look, tide_error *err)
 {
-    tide_pg_engine *engine = store->engine;
     tide_pg_connection *own = NULL;
     const int64_t until_us = tide_pg_call_until(store);
-    TIDE_TRY(tide_pg_connection_open(&own, store, engine->url, until_us, err));
+    TIDE_TRY(tide_pg_connection_open(&own, store, false, until_us, err));
     int64_t is_flushed = !own->has_wal || !own->can_flush;
     tide_status status = tide_pg_look_on(own, look, err);
     if (status >= TIDE_OK && !is_flushed) {
@@ -262,6 +261,16 @@ static int count_commas(const char *list)
     return count;
 }
 
+/* A value that libpq does not know is refused when it connects. */
+static tide_pg_wanted read_wanted(const char *value)
+{
+    if (strcmp(value, "any") == 0)
+        return TIDE_PG_WANTED_ANY;
+    return strcmp(value, "read-write") == 0 || strcmp(value, "primary") == 0
+               ? TIDE_PG_WANTED_PRIMARY
+               : TIDE_PG_WANTED_STANDBY;
+}
+
 /* Without memory for a list there is no choice but libpq's. */
 static void read_hosts(tide_pg_hosts *hosts, const PQconninfoOption *options)
 {
@@ -276,7 +285,7 @@ static void read_hosts(tide_pg_hosts *hosts, const PQconninfoOption *options)
         else if (strcmp(options->keyword, "port") == 0)
             hosts->port = strdup(value);
         else if (strcmp(options->keyword, "target_session_attrs") == 0)
-            hosts->is_chosen_by_url = strcmp(value, "any") != 0;
+            hosts->wanted = read_wanted(value);
     }
     hosts->count = 1 + count_commas(hosts->host ? hosts->host : hosts->hostaddr);
 }
@@ -307,8 +316,8 @@ static tide_status pg_open(tide_store *store, const char *target, tide_error *er
     (void)pthread_cond_init(&engine->has_idle, NULL);
     store->engine = engine;
     engine->url = strdup(target);
-    tide_pg_flusher_init(&engine->flusher, store, engine->url);
-    tide_pg_listener_init(&engine->listener, store, engine->url);
+    tide_pg_flusher_init(&engine->flusher, store);
+    tide_pg_listener_init(&engine->listener, store);
     engine->groups = tide_combiner_new(TIDE_COMBINER_BATCH_MAX, GROUPS_MAX);
     if (!engine->url || !engine->groups)
         return tide_no_memory(err);

@@ -158,23 +158,11 @@ static void a_write_finds_the_primary_in_a_list_of_hosts(void **state)
     tide_store_close(writer);
 }
 
-/* The poolers of both servers keep their clients' connections across a switchover. */
-static void a_write_leaves_the_pooler_of_a_demoted_server(void **state)
+/* The primary becomes a standby of the promoted one, in good order. */
+static void switch_over(void)
 {
-    (void)state;
-    char url[PG_CLUSTER_URL_MAX];
     char directory[TEMPDIR_PATH_MAX];
     char sql[TEMPDIR_PATH_MAX + 64];
-    pg_bouncer old = {0};
-    pg_bouncer new = {0};
-    assert_ok_err(pg_bouncer_start(&old, &p.primary, "", &p.err), &p.err);
-    assert_ok_err(pg_bouncer_start(&new, &p.standby, "", &p.err), &p.err);
-    (void)snprintf(url, sizeof url, "postgres://postgres@/postgres?host=%s,%s&port=%d,%d",
-                   old.dir.path, new.dir.path, old.port, new.port);
-    tide_store *store = NULL;
-    assert_ok_err(open_at(&store, url, false), &p.err);
-    must_take(store);
-    wait_replayed();
     assert_ok(
         pg_cluster_query(&p.primary, "SHOW data_directory", directory, sizeof directory, &p.err));
     (void)snprintf(sql, sizeof sql, "COPY (SELECT '') TO '%s/standby.signal'", directory);
@@ -182,11 +170,72 @@ static void a_write_leaves_the_pooler_of_a_demoted_server(void **state)
     assert_ok_err(pg_cluster_shutdown(&p.primary, &p.err), &p.err);
     assert_ok_err(pg_cluster_promote(&p.standby, &p.err), &p.err);
     assert_ok_err(pg_cluster_restart(&p.primary, &p.err), &p.err);
+}
+
+/* A pooler reports the parameters of the server that it reached first, a standby among them. */
+static void reach(const pg_bouncer *pooler)
+{
+    char url[PG_CLUSTER_URL_MAX];
+    pg_bouncer_url(pooler, "postgres", url);
+    PGconn *client = PQconnectdb(url);
+    PGresult *result = PQexec(client, "SELECT 1");
+    assert_int_equal(PGRES_TUPLES_OK, PQresultStatus(result));
+    PQclear(result);
+    PQfinish(client);
+}
+
+static void write_across_a_switchover(const char *settings, const char *more)
+{
+    char url[PG_CLUSTER_URL_MAX];
+    pg_bouncer old = {0};
+    pg_bouncer new = {0};
+    assert_ok_err(pg_bouncer_start(&old, &p.primary, settings, &p.err), &p.err);
+    assert_ok_err(pg_bouncer_start(&new, &p.standby, settings, &p.err), &p.err);
+    reach(&new);
+    (void)snprintf(url, sizeof url, "postgres://postgres@/postgres?host=%s,%s&port=%d,%d%s",
+                   old.dir.path, new.dir.path, old.port, new.port, more);
+    tide_store *store = NULL;
+    assert_ok_err(open_at(&store, url, false), &p.err);
+    must_take(store);
+    wait_replayed();
+    switch_over();
     assert_int_equal(2, must_take(store));
     assert_int_equal(2, epoch_of(store));
     tide_store_close(store);
+    assert_ok_err(open_at(&store, url, false), &p.err);
+    assert_int_equal(3, must_take(store));
+    tide_store_close(store);
     pg_bouncer_stop(&new);
     pg_bouncer_stop(&old);
+}
+
+/* The poolers of both servers keep their clients' connections across a switchover. */
+static void a_write_leaves_the_pooler_of_a_demoted_server(void **state)
+{
+    (void)state;
+    write_across_a_switchover("", "");
+}
+
+static void a_primary_is_found_whatever_poolers_report(void **state)
+{
+    (void)state;
+    write_across_a_switchover("pool_mode = session\ndefault_pool_size = 20",
+                              "&target_session_attrs=read-write");
+}
+
+/* The URL asks for a primary, and there is none. */
+static void a_standby_does_not_serve_a_url_that_asks_for_a_primary(void **state)
+{
+    (void)state;
+    char url[PG_CLUSTER_URL_MAX];
+    tide_store_close(open_cluster(&p.primary));
+    wait_replayed();
+    (void)snprintf(url, sizeof url,
+                   "postgres://postgres@/postgres?host=%s&port=%d&target_session_attrs=primary",
+                   p.standby.dir.path, p.standby.port);
+    tide_store *store = NULL;
+    assert_status(TIDE_E_UNAVAILABLE, open_at(&store, url, false));
+    assert_contains(p.err.text, "read-only standby");
 }
 
 /* A process that knows epoch 2 does not go back to a server that has only epoch 1. */
@@ -527,6 +576,8 @@ TEST_FILE()
         PAIR_CASE(a_standby_promoted_under_an_open_connection_begins_an_epoch),
         PAIR_CASE(a_write_finds_the_primary_in_a_list_of_hosts),
         PAIR_CASE(a_write_leaves_the_pooler_of_a_demoted_server),
+        PAIR_CASE(a_primary_is_found_whatever_poolers_report),
+        PAIR_CASE(a_standby_does_not_serve_a_url_that_asks_for_a_primary),
         PAIR_CASE(a_primary_that_returns_is_refused),
         PAIR_CASE(a_server_restored_from_a_copy_begins_an_epoch),
         PAIR_CASE(an_epoch_begun_elsewhere_is_known_in_the_next_transaction),

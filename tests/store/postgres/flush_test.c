@@ -26,7 +26,7 @@ static tide_status flush(flush_case *c, uint64_t generation, store_test *t)
 
 static void set_up(flush_case *c, store_test *t)
 {
-    tide_pg_flusher_init(&c->flusher, t->store, t->url);
+    tide_pg_flusher_init(&c->flusher, t->store);
     assert_ok_err(tide_pg_flusher_connect(&c->flusher, soon(), &t->err), &t->err);
     memcpy(c->server, c->flusher.server, sizeof c->server);
 }
