@@ -47,8 +47,7 @@ static tide_status forget_strangers(const tide_demo *demo, tide_store *store, ti
     TIDE_CLEANUP(tide_freep)
     char(*names)[TIDE_SIM_NAME_SIZE] = calloc(TIDE_DEMO_AGENTS_MAX, TIDE_SIM_NAME_SIZE);
     forgetting f = {.demo = demo, .names = names};
-    if (!names)
-        return tide_no_memory(err);
+    TIDE_NEED_MEMORY(names, err);
     TIDE_TRY(tide_registry_list(store, false, note_stranger, &f, err));
     for (int i = 0; i < f.count; i++)
         TIDE_TRY(tide_registry_remove(store, names[i], err));
@@ -62,8 +61,7 @@ static tide_status register_agents(const tide_demo *demo, tide_store *store, tid
     TIDE_CLEANUP(tide_freep)
     char(*addresses)[TIDE_DEMO_ADDRESS_SIZE] =
         calloc((size_t)demo->agent_count, TIDE_DEMO_ADDRESS_SIZE);
-    if (!given || !addresses)
-        return tide_no_memory(err);
+    TIDE_NEED_MEMORY(given && addresses, err);
     for (int i = 0; i < demo->agent_count; i++) {
         if (i < demo->process_count)
             (void)snprintf(addresses[i], TIDE_DEMO_ADDRESS_SIZE, "%s",
@@ -197,8 +195,7 @@ static tide_status open_all(tide_demo *demo, tide_error *err)
 tide_status tide_demo_open(tide_demo **out, const tide_demo_options *options, tide_error *err)
 {
     tide_demo *demo = calloc(1, sizeof *demo);
-    if (!demo)
-        return tide_no_memory(err);
+    TIDE_NEED_MEMORY(demo, err);
     demo->options = *options;
     if (demo->options.agent_count <= 0)
         demo->options.agent_count = TIDE_DEMO_AGENTS;

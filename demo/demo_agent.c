@@ -217,8 +217,7 @@ tide_status tide_demo_agent_open(tide_demo_agent **out, const tide_demo_agent_op
                                  tide_error *err)
 {
     tide_demo_agent *agent = calloc(1, sizeof *agent);
-    if (!agent)
-        return tide_no_memory(err);
+    TIDE_NEED_MEMORY(agent, err);
     agent->options = *options;
     (void)snprintf(agent->store, sizeof agent->store, "%s/%s.db", options->dir, options->name);
     agent->waker = eventfd(0, EFD_CLOEXEC | EFD_NONBLOCK);

@@ -496,8 +496,7 @@ tide_status tide_demo_fleet_open(tide_demo_fleet **out, const tide_demo_fleet_op
                                  tide_error *err)
 {
     tide_demo_fleet *fleet = calloc(1, sizeof *fleet);
-    if (!fleet)
-        return tide_no_memory(err);
+    TIDE_NEED_MEMORY(fleet, err);
     fleet->options = *options;
     const int64_t tick_us = TICK_AGENT_US * options->count;
     fleet->tick_us = tick_us > TICK_US ? tick_us : TICK_US;

@@ -271,8 +271,7 @@ tide_status tide_demo_lake_open(tide_demo_lake **out, const char *address, tide_
 {
     char target[300];
     tide_demo_lake *lake = calloc(1, sizeof *lake);
-    if (!lake)
-        return tide_no_memory(err);
+    TIDE_NEED_MEMORY(lake, err);
     lake->env = env;
     lake->log = log;
     lake->waker = eventfd(0, EFD_CLOEXEC | EFD_NONBLOCK);

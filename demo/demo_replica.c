@@ -166,8 +166,7 @@ tide_status tide_demo_replica_open(tide_demo_replica **out, const char *dir, tid
                                    tide_log *log, tide_error *err)
 {
     tide_demo_replica *replica = calloc(1, sizeof *replica);
-    if (!replica)
-        return tide_no_memory(err);
+    TIDE_NEED_MEMORY(replica, err);
     replica->env = env;
     replica->log = log;
     replica->waker = eventfd(0, EFD_CLOEXEC | EFD_NONBLOCK);

@@ -55,9 +55,8 @@ static bool is_asked(const tide_colony_type *type, int64_t metric_type, bool has
 static tide_status read_selection(tide_view request, int64_t *metric_type, bool *has_traces)
 {
     tide_wire_field field;
-    tide_status status = TIDE_OK;
     tide_reader reader = tide_reader_of(request);
-    while ((status = tide_field_next(&reader, &field)) == TIDE_OK) {
+    TIDE_EACH(tide_field_next(&reader, &field)) {
         if (field.number == METRIC_TYPES_FIELD)
             *metric_type = field.type == TIDE_WIRE_BYTES && field.bytes.len > 0
                                ? field.bytes.ptr[0]
@@ -65,27 +64,25 @@ static tide_status read_selection(tide_view request, int64_t *metric_type, bool 
         if (field.number == INCLUDE_TRACES_FIELD)
             *has_traces = field.value != 0;
     }
-    return status < TIDE_OK ? status : TIDE_OK;
+    return TIDE_OK;
 }
 
 static tide_status read_position(tide_view bytes, int64_t *last_seq)
 {
     tide_wire_field field;
-    tide_status status = TIDE_OK;
     tide_reader reader = tide_reader_of(bytes);
-    while ((status = tide_field_next(&reader, &field)) == TIDE_OK)
+    TIDE_EACH(tide_field_next(&reader, &field))
         if (field.number == LAST_SEQ_FIELD)
             TIDE_TRY(tide_field_number(&field, last_seq));
-    return status < TIDE_OK ? status : TIDE_OK;
+    return TIDE_OK;
 }
 
 static tide_status read_range(tide_sim_question *out, const tide_colony_type *type,
                               tide_view request)
 {
     tide_wire_field field;
-    tide_status status = TIDE_OK;
     tide_reader reader = tide_reader_of(request);
-    while ((status = tide_field_next(&reader, &field)) == TIDE_OK) {
+    TIDE_EACH(tide_field_next(&reader, &field)) {
         if (field.number == type->start_field)
             TIDE_TRY(tide_field_number(&field, &out->start_seq));
         else if (field.number == type->max_field)
@@ -93,7 +90,7 @@ static tide_status read_range(tide_sim_question *out, const tide_colony_type *ty
         else if (field.number == type->position_field && field.type == TIDE_WIRE_BYTES)
             TIDE_TRY(read_position(field.bytes, &out->last_seq));
     }
-    return status < TIDE_OK ? status : TIDE_OK;
+    return TIDE_OK;
 }
 
 tide_status tide_sim_read_question(tide_sim_question *out, const char *path, tide_view request,

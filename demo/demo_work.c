@@ -225,8 +225,7 @@ static tide_status clean(tide_demo_work *work, tide_error *err)
 {
     tide_env *env = work->options.env;
     TIDE_CLEANUP(tide_freep) old_tasks *old = calloc(1, sizeof *old);
-    if (!old)
-        return tide_no_memory(err);
+    TIDE_NEED_MEMORY(old, err);
     old->before_us = env->wall_us(env) - TIDE_DEMO_TASK_US;
     TIDE_TRY(tide_task_list(work->options.store, NULL, LIST_MAX, look_at_task, old, err));
     if (work->task_count < old->highest)
@@ -283,8 +282,7 @@ tide_status tide_demo_work_open(tide_demo_work **out, const tide_demo_work_optio
                                 tide_error *err)
 {
     tide_demo_work *work = calloc(1, sizeof *work);
-    if (!work)
-        return tide_no_memory(err);
+    TIDE_NEED_MEMORY(work, err);
     work->options = *options;
     (void)snprintf(work->store, sizeof work->store, "%s/colony.db", options->data_dir);
     (void)snprintf(work->log, sizeof work->log, "%s/demo/workers.log", options->data_dir);

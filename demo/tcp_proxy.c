@@ -16,6 +16,7 @@
 #include <sys/socket.h>
 #include <unistd.h>
 
+#include "base/cleanup.h"
 #include "base/thread.h"
 
 enum { PIPE_LEN = 64 << 10, IDLE_MS = 1000 };
@@ -230,8 +231,7 @@ static tide_status listen_somewhere(tide_tcp_proxy *proxy, tide_error *err)
 tide_status tide_tcp_proxy_open(tide_tcp_proxy **out, tide_env *env, tide_error *err)
 {
     tide_tcp_proxy *proxy = calloc(1, sizeof *proxy);
-    if (!proxy)
-        return tide_no_memory(err);
+    TIDE_NEED_MEMORY(proxy, err);
     proxy->env = env;
     proxy->listener = proxy->waker = -1;
     const tide_status status = listen_somewhere(proxy, err);

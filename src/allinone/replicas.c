@@ -5,6 +5,7 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "base/cleanup.h"
 #include "services/api/messages.h"
 #include "services/replica/daemon.h"
 #include "tidemark_up_v1_up.pb-c.h"
@@ -172,8 +173,7 @@ tide_status tide_replicas_open(tide_replicas **out, tide_listener *listener,
                                const tide_replicas_options *options, tide_error *err)
 {
     tide_replicas *replicas = calloc(1, sizeof *replicas);
-    if (!replicas)
-        return tide_no_memory(err);
+    TIDE_NEED_MEMORY(replicas, err);
     replicas->options = *options;
     replicas->listener = listener;
     const tide_status status = open_all(replicas, err);

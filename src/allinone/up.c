@@ -267,8 +267,7 @@ static void up_free(up **up_)
 tide_status tide_up_run(const tide_up_options *options, tide_error *err)
 {
     TIDE_CLEANUP(up_free) up *u = calloc(1, sizeof *u);
-    if (!u)
-        return tide_no_memory(err);
+    TIDE_NEED_MEMORY(u, err);
     u->options = options;
     TIDE_TRY(open_store(u, "agent.db", &u->agent_store, err));
     TIDE_TRY(open_colony_store(u, &u->colony_store, err));

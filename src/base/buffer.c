@@ -62,9 +62,7 @@ tide_status tide_buffer_reserve(tide_buffer *buffer, size_t more)
 
 tide_status tide_buffer_append(tide_buffer *buffer, const void *ptr, size_t len)
 {
-    const tide_status status = tide_buffer_reserve(buffer, len);
-    if (status != TIDE_OK)
-        return status;
+    TIDE_TRY(tide_buffer_reserve(buffer, len));
     if (len > 0)
         memcpy(buffer->ptr + buffer->len, ptr, len);
     buffer->len += len;
@@ -189,9 +187,7 @@ tide_status tide_reader_bytes(tide_reader *reader, size_t len, tide_view *out)
 static tide_status read_fixed(tide_reader *reader, size_t len, uint64_t *out)
 {
     tide_view bytes;
-    const tide_status status = tide_reader_bytes(reader, len, &bytes);
-    if (status != TIDE_OK)
-        return status;
+    TIDE_TRY(tide_reader_bytes(reader, len, &bytes));
     uint64_t number = 0;
     for (size_t i = 0; i < len; i++)
         number |= (uint64_t)(uint8_t)bytes.ptr[i] << (8 * i);
@@ -253,9 +249,7 @@ tide_status tide_reader_varint_shortest(tide_reader *reader, uint64_t *out)
 {
     tide_reader ahead = *reader;
     uint64_t number;
-    const tide_status status = tide_reader_varint(&ahead, &number);
-    if (status != TIDE_OK)
-        return status;
+    TIDE_TRY(tide_reader_varint(&ahead, &number));
     /* Padding shows as a last byte that adds nothing. */
     if (ahead.offset - reader->offset > 1 && ahead.view.ptr[ahead.offset - 1] == 0)
         return TIDE_E_DAMAGED;

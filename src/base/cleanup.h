@@ -1,8 +1,7 @@
-/* cleanup.h - what a scope owns is given back when the scope is left, on every path.
+/* cleanup.h - leaving a scope: release by attribute, and the ways to return early.
  *
  *     TIDE_CLEANUP(tide_freep) char *name = strdup(text);
- *     if (!name)
- *         return TIDE_E_NOMEM;
+ *     TIDE_NEED_MEMORY(name, err);
  *     ...                             every return from here on frees it
  *     *out = TIDE_TAKE(name);         unless it is handed over
  *
@@ -16,7 +15,7 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include <tidemark/status.h>
+#include <tidemark/error.h>
 
 #define TIDE_CLEANUP(function) __attribute__((cleanup(function)))
 
@@ -35,6 +34,29 @@
         (variable) = NULL;                                                                         \
         tide_taken_;                                                                               \
     })
+
+/* Return TIDE_E_NOMEM if an allocation failed, that is, if the condition is false. */
+#define TIDE_NEED_MEMORY(condition, err)                                                           \
+    do {                                                                                           \
+        if (!(condition))                                                                          \
+            return tide_no_memory(err);                                                            \
+    } while (0)
+
+/* As TIDE_TRY, but TIDE_NONE is returned too: only TIDE_OK continues. */
+#define TIDE_TRY_FOUND(call)                                                                       \
+    do {                                                                                           \
+        const tide_status tide_try_status_ = (call);                                               \
+        if (tide_try_status_ != TIDE_OK)                                                           \
+            return tide_try_status_;                                                               \
+    } while (0)
+
+/* As TIDE_TRY, but TIDE_NONE ends the function with TIDE_OK: there is nothing to do. */
+#define TIDE_OK_IF_NONE(call)                                                                      \
+    do {                                                                                           \
+        const tide_status tide_try_status_ = (call);                                               \
+        if (tide_try_status_ != TIDE_OK)                                                           \
+            return tide_try_status_ < TIDE_OK ? tide_try_status_ : TIDE_OK;                        \
+    } while (0)
 
 /* A loop over what steps: TIDE_OK gives an element, TIDE_NONE is the end, and a failure is returned
  * from the function, as TIDE_TRY does.

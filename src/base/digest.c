@@ -15,6 +15,8 @@
 #define XXH_STATIC_LINKING_ONLY
 #include <xxhash.h>
 
+#include "base/cleanup.h"
+
 static tide_digest128 make_canonical(XXH128_hash_t hash)
 {
     XXH128_canonical_t canonical;
@@ -70,8 +72,7 @@ tide_status tide_sha256_of(tide_view bytes, uint8_t out[TIDE_SHA256_LEN], tide_e
 tide_status tide_sha256_init(tide_sha256 *sha, tide_error *err)
 {
     sha->context = EVP_MD_CTX_new();
-    if (!sha->context)
-        return tide_no_memory(err);
+    TIDE_NEED_MEMORY(sha->context, err);
     if (EVP_DigestInit_ex(sha->context, EVP_sha256(), NULL) != 1) {
         tide_sha256_done(sha);
         return fail_openssl(err, "init");

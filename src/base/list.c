@@ -4,6 +4,8 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "base/cleanup.h"
+
 enum { LEAST = 8 };
 
 tide_status tide_list_resize(void *list, size_t count, size_t size, tide_error *err)
@@ -14,8 +16,7 @@ tide_status tide_list_resize(void *list, size_t count, size_t size, tide_error *
     if (__builtin_mul_overflow(count, size, &len))
         return tide_no_memory(err);
     items = realloc(items, len ? len : 1);
-    if (!items)
-        return tide_no_memory(err);
+    TIDE_NEED_MEMORY(items, err);
     memcpy(list, &items, sizeof items);
     return TIDE_OK;
 }

@@ -208,8 +208,7 @@ static tide_status read_lines(char *text, const char *dir, line_fn *fn, void *ar
 {
     TIDE_CLEANUP(tide_freep)
     tide_interval *missing = calloc(TIDE_EXPORT_MISSING_MAX + 1, sizeof *missing);
-    if (!missing)
-        return tide_no_memory(err);
+    TIDE_NEED_MEMORY(missing, err);
     char *at = text;
     int number = 1;
     for (char *end; (end = strchr(at, '\n')); at = end + 1, number++) {

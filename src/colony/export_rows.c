@@ -223,8 +223,7 @@ static tide_status begin_page(page *p, tide_export_writer *writer, const tide_ex
     p->first_column = p->seq_column + 1;
     p->next = range->first_seq;
     p->missing = calloc(TIDE_EXPORT_MISSING_MAX + 1, sizeof *p->missing);
-    if (!p->missing)
-        return tide_no_memory(err);
+    TIDE_NEED_MEMORY(p->missing, err);
     TIDE_TRY(open_writer(writer, err));
     p->duck = writer->duck;
     p->done = writer->done;

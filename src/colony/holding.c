@@ -350,8 +350,7 @@ static tide_status take_turn(tide_tx *tx, void *arg, tide_error *err)
 static tide_status keep_result(tide_holding *holding, const turn *t, tide_error *err)
 {
     tide_held_agent *agents = calloc((size_t)t->held_count + 1, sizeof *agents);
-    if (!agents)
-        return tide_no_memory(err);
+    TIDE_NEED_MEMORY(agents, err);
     int count = 0;
     for (int i = 0; i < t->seat_count; i++)
         if (t->seats[i].is_held)

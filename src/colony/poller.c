@@ -33,12 +33,10 @@ static tide_status copy_types(tide_poller *poller, const tide_poller_options *op
     if (!options->data_types)
         return TIDE_OK;
     poller->data_types = calloc((size_t)options->data_type_count + 1, sizeof *poller->data_types);
-    if (!poller->data_types)
-        return tide_no_memory(err);
+    TIDE_NEED_MEMORY(poller->data_types, err);
     for (int i = 0; i < options->data_type_count; i++) {
         poller->data_types[i] = strdup(options->data_types[i]);
-        if (!poller->data_types[i])
-            return tide_no_memory(err);
+        TIDE_NEED_MEMORY(poller->data_types[i], err);
         poller->data_type_count = i + 1;
     }
     return TIDE_OK;
@@ -48,8 +46,7 @@ tide_status tide_poller_new(tide_poller **out, const tide_held_agent *agent,
                             const tide_poller_options *options, tide_error *err)
 {
     TIDE_CLEANUP(tide_poller_freep) tide_poller *poller = calloc(1, sizeof *poller);
-    if (!poller)
-        return tide_no_memory(err);
+    TIDE_NEED_MEMORY(poller, err);
     if (!options->reader || strlen(options->reader) >= sizeof poller->reader)
         return tide_fail(err, TIDE_E_INVALID, "a reader's name has 1 to %d bytes",
                          TIDE_FEED_READER_MAX);
@@ -290,8 +287,7 @@ static tide_status ask_watch(tide_poller *poller, int64_t wait_us, tide_question
 {
     TIDE_CLEANUP(tide_freep)
     tide_poll_watch_seen *seen = calloc((size_t)poller->count + 1, sizeof *seen);
-    if (!seen)
-        return tide_no_memory(err);
+    TIDE_NEED_MEMORY(seen, err);
     int count = 0;
     for (int i = 0; i < poller->count; i++)
         if (poller->streams[i].is_listed && count < TIDE_FEED_STREAMS_MAX)

@@ -177,8 +177,7 @@ static tide_status ask_past(tide_poll_stream *stream, const tide_poll_past *unsu
 {
     if (!stream->past)
         stream->past = malloc(sizeof *stream->past);
-    if (!stream->past)
-        return tide_no_memory(err);
+    TIDE_NEED_MEMORY(stream->past, err);
     *stream->past = *unsure;
     stream->past->is_asking = true;
     return TIDE_OK;
@@ -291,9 +290,7 @@ static tide_status settle_once(tide_poller *poller, tide_poll_stream *stream,
     TIDE_CLEANUP(tide_change_done) tide_change change = {0};
     *is_sink = true;
     TIDE_TRY(tide_poller_load(poller, stream, err));
-    const tide_status status = compute(poller, stream, reply, &change, is_sink, err);
-    if (status != TIDE_OK)
-        return status == TIDE_NONE ? TIDE_OK : status;
+    TIDE_OK_IF_NONE(compute(poller, stream, reply, &change, is_sink, err));
     *is_sink = true;
     return tide_poller_apply(poller, stream, &change, err);
 }

@@ -100,9 +100,7 @@ static tide_status check_answer(tide_view bytes, char session_id[TIDE_POSITION_I
     tide_wire_field f;
     *session_id = '\0';
     for (;;) {
-        const tide_status status = tide_field_next(&reader, &f);
-        if (status != TIDE_OK)
-            return status == TIDE_NONE ? TIDE_OK : status;
+        TIDE_OK_IF_NONE(tide_field_next(&reader, &f));
         tide_poll_watch_stream stream;
         if (f.number > 2)
             continue;

@@ -5,6 +5,8 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "base/cleanup.h"
+
 void tide_position_init(tide_position *position, const char *agent_id, const char *data_type)
 {
     memset(position, 0, sizeof *position);
@@ -72,8 +74,7 @@ tide_status tide_position_hold(tide_position *position, int64_t mono_us, tide_er
     tide_held_hole *held = NULL;
     if (count > 0) {
         held = calloc(count, sizeof *held);
-        if (!held)
-            return tide_no_memory(err);
+        TIDE_NEED_MEMORY(held, err);
     }
     int at = 0;
     for (size_t i = 0; i < count; i++)

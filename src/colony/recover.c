@@ -97,9 +97,7 @@ static tide_status load_gap(tide_recovery *r, tide_error *err)
 {
     tide_sink *sink = r->options.sink;
     tide_env *env = r->options.env;
-    const tide_status status = sink->ops->gap(sink, r->gap.id, &r->gap, err);
-    if (status != TIDE_OK)
-        return status;
+    TIDE_TRY_FOUND(sink->ops->gap(sink, r->gap.id, &r->gap, err));
     if (!tide_recover_is_wanted(&r->gap, env->wall_us(env)))
         return TIDE_NONE;
     search s = {.source_id = r->gap.source_id, .out = &r->position};
@@ -363,15 +361,12 @@ tide_status tide_recover_begin(tide_recovery **out, const tide_recover_options *
                                const char *worker, tide_error *err)
 {
     TIDE_CLEANUP(recovery_freep) tide_recovery *r = calloc(1, sizeof *r);
-    if (!r)
-        return tide_no_memory(err);
+    TIDE_NEED_MEMORY(r, err);
     tide_recover_defaults(&r->options, options);
     tide_position_init(&r->position, "", "");
     tide_buffer_init(&r->request, REQUEST_MAX);
     for (int i = 0; i < BEGIN_TRIES; i++) {
-        const tide_status claimed = claim_item(r, worker, err);
-        if (claimed != TIDE_OK)
-            return claimed;
+        TIDE_TRY_FOUND(claim_item(r, worker, err));
         const tide_status status = prepare(r, err);
         TIDE_TRY(status);
         if (status == TIDE_OK) {

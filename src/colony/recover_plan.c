@@ -106,8 +106,7 @@ static tide_status look_at(void *arg, const tide_gap *gap, tide_error *err)
     if (!tide_recover_is_due(p->options, gap, p->now_us, &p->next_us))
         return TIDE_OK;
     agent_gaps *agent = find_agent(p, gap->agent_id);
-    if (!agent)
-        return tide_no_memory(err);
+    TIDE_NEED_MEMORY(agent, err);
     due_gap due = {.id = gap->id,
                    .priority = tide_colony_type_find(gap->data_type)->priority,
                    .last_attempt_us = gap->last_attempt_us};

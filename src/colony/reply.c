@@ -109,9 +109,8 @@ static tide_status read_frame(tide_view bytes, tide_reply_frame *out)
 {
     tide_reader reader = tide_reader_of(bytes);
     tide_wire_field field;
-    tide_status status = TIDE_OK;
     *out = (tide_reply_frame){.name = tide_view_of("")};
-    while ((status = tide_field_next(&reader, &field)) == TIDE_OK) {
+    TIDE_EACH(tide_field_next(&reader, &field)) {
         if (field.number == 1 && field.type == TIDE_WIRE_VARINT)
             out->id = field.value;
         else if (field.number == 2 && field.type == TIDE_WIRE_BYTES)
@@ -119,7 +118,7 @@ static tide_status read_frame(tide_view bytes, tide_reply_frame *out)
         else if (field.number <= 2)
             return TIDE_E_DAMAGED;
     }
-    return status == TIDE_NONE ? TIDE_OK : status;
+    return TIDE_OK;
 }
 
 /* A frame that cannot be read costs its name, not the samples. */

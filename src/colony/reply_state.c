@@ -1,4 +1,5 @@
 /* reply_state.c - what an agent says of a stream, and whether its parts agree. See ask.h. */
+#include "base/cleanup.h"
 #include "colony/reply_field.h"
 
 #include <inttypes.h>
@@ -13,9 +14,8 @@ static tide_status read_hole(tide_view bytes, tide_reply_hole *out)
 {
     tide_reader reader = tide_reader_of(bytes);
     tide_wire_field field;
-    tide_status status = TIDE_OK;
     *out = (tide_reply_hole){.reason = "lost"};
-    while ((status = tide_field_next(&reader, &field)) == TIDE_OK) {
+    TIDE_EACH(tide_field_next(&reader, &field)) {
         if (field.number == 1)
             TIDE_TRY(tide_field_number(&field, &out->first_seq));
         else if (field.number == 2)
@@ -23,7 +23,7 @@ static tide_status read_hole(tide_view bytes, tide_reply_hole *out)
         else if (field.number == 3)
             TIDE_TRY(tide_field_word(&field, out->reason, sizeof out->reason));
     }
-    return status == TIDE_NONE ? TIDE_OK : status;
+    return TIDE_OK;
 }
 
 static tide_status add_hole(tide_reply *out, tide_view bytes, tide_error *err)
@@ -32,8 +32,7 @@ static tide_status add_hole(tide_reply *out, tide_view bytes, tide_error *err)
         return tide_fail(err, TIDE_E_DAMAGED, "more than %d holes", TIDE_REPLY_HOLES_MAX);
     if (!out->holes) {
         out->holes = calloc(TIDE_REPLY_HOLES_MAX, sizeof *out->holes);
-        if (!out->holes)
-            return tide_no_memory(err);
+        TIDE_NEED_MEMORY(out->holes, err);
     }
     TIDE_TRY(read_hole(bytes, &out->holes[out->hole_count]));
     out->hole_count++;
@@ -44,9 +43,8 @@ static tide_status read_epoch(tide_view bytes, tide_reply_epoch *out)
 {
     tide_reader reader = tide_reader_of(bytes);
     tide_wire_field field;
-    tide_status status = TIDE_OK;
     memset(out, 0, sizeof *out);
-    while ((status = tide_field_next(&reader, &field)) == TIDE_OK) {
+    TIDE_EACH(tide_field_next(&reader, &field)) {
         if (field.number == 1)
             TIDE_TRY(tide_field_number(&field, &out->epoch));
         else if (field.number == 2)
@@ -56,7 +54,7 @@ static tide_status read_epoch(tide_view bytes, tide_reply_epoch *out)
         else if (field.number == 4)
             TIDE_TRY(tide_field_word(&field, out->reason, sizeof out->reason));
     }
-    return status == TIDE_NONE ? TIDE_OK : status;
+    return TIDE_OK;
 }
 
 /* The latest are kept: a reader that far behind takes the epochs between for one. */
@@ -66,8 +64,7 @@ static tide_status add_epoch(tide_reply *out, tide_view bytes, int *seen, tide_e
         return tide_fail(err, TIDE_E_DAMAGED, "more than %d epochs", EPOCHS_SEEN_MAX);
     if (!out->epochs) {
         out->epochs = calloc(TIDE_REPLY_EPOCHS_MAX, sizeof *out->epochs);
-        if (!out->epochs)
-            return tide_no_memory(err);
+        TIDE_NEED_MEMORY(out->epochs, err);
     }
     if (out->epoch_count == TIDE_REPLY_EPOCHS_MAX) {
         out->epoch_count--;

@@ -3,6 +3,7 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "base/cleanup.h"
 #include "base/list.h"
 #include "base/text/utf8.h"
 
@@ -121,8 +122,7 @@ static tide_status grow(tide_rollup *rollup, tide_error *err)
     const int capacity = rollup->capacity ? rollup->capacity * 2 : 256;
     TIDE_TRY(tide_list_resize(&rollup->entries, (size_t)capacity, sizeof *rollup->entries, err));
     int *slots = calloc((size_t)capacity * 2, sizeof *slots);
-    if (!slots)
-        return tide_no_memory(err);
+    TIDE_NEED_MEMORY(slots, err);
     free(rollup->slots);
     rollup->slots = slots;
     rollup->slot_count = capacity * 2;

@@ -5,6 +5,7 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "base/cleanup.h"
 #include "base/list.h"
 
 /* ---- a change ---- */
@@ -43,8 +44,7 @@ static tide_status add_dead(tide_settling *s, const tide_reply_record *record, i
     tide_change *change = s->change;
     if (!change->dead) {
         change->dead = calloc((size_t)s->reply->record_count, sizeof *change->dead);
-        if (!change->dead)
-            return tide_no_memory(err);
+        TIDE_NEED_MEMORY(change->dead, err);
     }
     change->dead[change->dead_count++] =
         (tide_dead_letter){.seq = seq, .reason = record->reason, .bytes = record->bytes};
@@ -62,8 +62,7 @@ tide_status tide_settling_take(tide_settling *s, const tide_reply_record *record
     }
     if (!change->rows) {
         change->rows = calloc((size_t)s->reply->record_count, sizeof(void *));
-        if (!change->rows)
-            return tide_no_memory(err);
+        TIDE_NEED_MEMORY(change->rows, err);
     }
     change->rows[change->row_count++] = record;
     s->to->stored++;

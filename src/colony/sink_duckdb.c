@@ -103,8 +103,7 @@ static tide_status read_positions(tide_duck_sink *sink, tide_error *err)
     while ((status = tide_duck_query_step(query, err)) == TIDE_OK) {
         TIDE_CLEANUP(tide_duck_position_freep)
         tide_position *position = calloc(1, sizeof *position);
-        if (!position)
-            return tide_no_memory(err);
+        TIDE_NEED_MEMORY(position, err);
         TIDE_TRY(tide_duck_read_state(query, position, err));
         TIDE_TRY(tide_duck_sink_reserve(sink, err));
         tide_duck_sink_put(sink, TIDE_TAKE(position));
@@ -219,8 +218,7 @@ tide_status tide_sink_open_duckdb(tide_sink **out, tide_store *store, const char
                                   const char *library, tide_error *err)
 {
     TIDE_CLEANUP(close_sinkp) tide_duck_sink *sink = calloc(1, sizeof *sink);
-    if (!sink)
-        return tide_no_memory(err);
+    TIDE_NEED_MEMORY(sink, err);
     sink->base = (tide_sink){.ops = &duckdb_ops, .store = store, .env = tide_store_env(store)};
     sink->superseded_max = TIDE_SINK_DUCKDB_SUPERSEDED_MAX;
     const tide_duckdb_options options = {.library = library};

@@ -149,8 +149,7 @@ static tide_status prepare(applying *a, tide_error *err)
     const tide_change *change = a->change;
     a->gap_ids = calloc((size_t)change->gap_count + 1, sizeof *a->gap_ids);
     a->next = calloc(1, sizeof *a->next);
-    if (!a->gap_ids || !a->next)
-        return tide_no_memory(err);
+    TIDE_NEED_MEMORY(a->gap_ids && a->next, err);
     TIDE_TRY(tide_duck_sink_reserve(a->sink, err));
     const bool is_last = change->is_closing && !has_next(change);
     TIDE_TRY(tide_position_copy(a->next, is_last ? &change->closed : &change->to, err));

@@ -36,11 +36,9 @@ static tide_status load_inside(tide_tx *tx, void *arg, tide_error *err)
     tide_position_done(l->out);
     tide_position_init(l->out, l->agent_id, l->data_type);
     TIDE_CLEANUP(tide_query_endp) tide_query *query = NULL;
-    const tide_status found = tide_tx_one(&query, tx, TIDE_SQL_POSITION_FIND, err,
-                                          tide_bind_text("agent_id", l->agent_id),
-                                          tide_bind_text("data_type", l->data_type));
-    if (found != TIDE_OK)
-        return found < TIDE_OK ? found : TIDE_OK;
+    TIDE_OK_IF_NONE(tide_tx_one(&query, tx, TIDE_SQL_POSITION_FIND, err,
+                                tide_bind_text("agent_id", l->agent_id),
+                                tide_bind_text("data_type", l->data_type)));
     TIDE_CLEANUP(tide_position_done) tide_position position;
     tide_position_init(&position, "", "");
     TIDE_TRY(tide_sink_sql_read_position(&position, query, err));
@@ -146,8 +144,7 @@ static tide_status positions(tide_sink *sink, const char *agent_id, const char *
                              bool with_closed, tide_position_fn *fn, void *arg, tide_error *err)
 {
     TIDE_CLEANUP(free_page) page *p = calloc(1, sizeof *p);
-    if (!p)
-        return tide_no_memory(err);
+    TIDE_NEED_MEMORY(p, err);
     p->agent_id = agent_id;
     p->data_type = data_type;
     p->with_closed = with_closed;
@@ -212,8 +209,7 @@ static tide_status count(tide_sink *sink, const tide_position *which, tide_posit
                          void *arg, int64_t *rows, int64_t *dead, tide_error *err)
 {
     TIDE_CLEANUP(free_page) page *p = calloc(1, sizeof *p);
-    if (!p)
-        return tide_no_memory(err);
+    TIDE_NEED_MEMORY(p, err);
     p->agent_id = which->agent_id;
     p->data_type = which->data_type;
     p->with_closed = true;
@@ -279,8 +275,7 @@ static const tide_sink_ops postgres_ops = {
 tide_status tide_sink_open_sql(tide_sink **out, tide_store *store, tide_error *err)
 {
     tide_sink *sink = calloc(1, sizeof *sink);
-    if (!sink)
-        return tide_no_memory(err);
+    TIDE_NEED_MEMORY(sink, err);
     sink->ops = tide_store_engine(store) == TIDE_ENGINE_POSTGRES ? &postgres_ops : &sqlite_ops;
     sink->store = store;
     sink->env = tide_store_env(store);

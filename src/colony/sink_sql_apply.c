@@ -213,8 +213,7 @@ tide_status tide_sink_sql_apply(tide_sink *sink, tide_change *change, tide_error
     TIDE_TRY(check_change(change, err));
     TIDE_CLEANUP(tide_freep)
     int64_t *gap_ids = calloc((size_t)change->gap_count + 1, sizeof *gap_ids);
-    if (!gap_ids)
-        return tide_no_memory(err);
+    TIDE_NEED_MEMORY(gap_ids, err);
     applying job = {.change = change, .gap_ids = gap_ids};
     TIDE_TRY(tide_store_write(sink->store, carry_out, &job, err));
     hand_over(&job, change);

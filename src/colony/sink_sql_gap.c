@@ -76,8 +76,7 @@ static tide_status take_ids(tide_query *query, const tide_change *change, int64_
                             tide_error *err)
 {
     int at = 0;
-    tide_status status = TIDE_OK;
-    while ((status = tide_query_step(query, err)) == TIDE_OK) {
+    TIDE_EACH(tide_query_step(query, err)) {
         const int64_t id = tide_query_col_i64(query);
         const int64_t start = tide_query_col_i64(query);
         for (int i = 0; i < change->gap_count; i++) {
@@ -89,7 +88,7 @@ static tide_status take_ids(tide_query *query, const tide_change *change, int64_
             break;
         }
     }
-    return status < TIDE_OK ? status : TIDE_OK;
+    return TIDE_OK;
 }
 
 /* New ones from *at on; *at moves behind those that were taken. */

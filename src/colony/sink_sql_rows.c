@@ -228,8 +228,7 @@ static tide_status add_to_rollup(tide_rollup *rollup, row_maker *maker, tide_err
         service = maker->values[column + ROW_EXTRA].bytes;
         if (maker->offsets[column + ROW_EXTRA] != SIZE_MAX) {
             service.ptr = tide_arena_copy(&maker->names, service.ptr, service.len);
-            if (!service.ptr)
-                return tide_no_memory(err);
+            TIDE_NEED_MEMORY(service.ptr, err);
         }
     }
     return tide_rollup_add(rollup, &maker->row, service, maker->time_us, err);

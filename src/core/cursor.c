@@ -7,6 +7,7 @@
 
 #include "base/buffer.h"
 #include "base/bytes/crc32c.h"
+#include "base/cleanup.h"
 #include "base/interface/caller.h"
 #include "base/list.h"
 
@@ -345,8 +346,7 @@ tide_status tide_cursor_decode(tide_cursor *cursor, tide_view bytes, size_t hole
     TIDE_TRY(read_holes(body, &decoded, NULL, err));
     if (hole_count > 0) {
         decoded.holes = calloc(hole_count, sizeof *decoded.holes);
-        if (!decoded.holes)
-            return tide_no_memory(err);
+        TIDE_NEED_MEMORY(decoded.holes, err);
         const tide_status status = read_holes(body, &decoded, decoded.holes, err);
         assert(status == TIDE_OK); /* the same bytes a second time */
     }

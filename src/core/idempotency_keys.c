@@ -102,10 +102,8 @@ static tide_status find_key(tide_tx *tx, void *arg, tide_error *err)
     tide_arena_reset(&p->arena);
     TIDE_TRY(tide_idempotency_times_get(tx, &p->times, err));
     TIDE_CLEANUP(tide_query_endp) tide_query *query = NULL;
-    const tide_status status =
-        tide_tx_one(&query, tx, TIDE_SQL_IDEMPOTENCY_SHOW, err, tide_bind_text("name", p->name));
-    if (status != TIDE_OK)
-        return status;
+    TIDE_TRY_FOUND(
+        tide_tx_one(&query, tx, TIDE_SQL_IDEMPOTENCY_SHOW, err, tide_bind_text("name", p->name)));
     TIDE_TRY(read_key(query, p, key, err));
     if (key->expires_at_us != 0 && key->expires_at_us <= p->times.now_us && !key->is_locked)
         return TIDE_NONE;
@@ -113,8 +111,7 @@ static tide_status find_key(tide_tx *tx, void *arg, tide_error *err)
         const tide_view response = tide_query_col_text(query);
         key->response.ptr = tide_arena_text(&p->arena, response);
         key->response.len = response.len;
-        if (!key->response.ptr)
-            return tide_no_memory(err);
+        TIDE_NEED_MEMORY(key->response.ptr, err);
     }
     return TIDE_OK;
 }
@@ -125,8 +122,7 @@ tide_status tide_idempotency_find(tide_store *store, const char *name, tide_idem
     TIDE_NEED(store && fn, err);
     TIDE_TRY(tide_idempotency_check_name(name, err));
     TIDE_CLEANUP(free_page) page *p = new_page(KEY_BYTES_MAX);
-    if (!p)
-        return tide_no_memory(err);
+    TIDE_NEED_MEMORY(p, err);
     p->name = name;
     const tide_status status = tide_store_read(store, find_key, p, err);
     return status == TIDE_OK ? tide_callback_check(fn(arg, &p->keys[0], err), err) : status;
@@ -166,8 +162,7 @@ tide_status tide_idempotency_list(tide_store *store, const tide_idempotency_filt
                          status);
     int64_t left = limit ? limit : INT64_MAX;
     TIDE_CLEANUP(free_page) page *p = new_page(PAGE_BYTES_MAX);
-    if (!p)
-        return tide_no_memory(err);
+    TIDE_NEED_MEMORY(p, err);
     p->status = status;
     p->task_id = filter.task_id;
     do {

@@ -149,10 +149,8 @@ tide_status tide_idempotency_row_look(tide_tx *tx, const char *name,
                                       tide_idempotency_row *out, tide_error *err)
 {
     TIDE_CLEANUP(tide_query_endp) tide_query *query = NULL;
-    const tide_status status =
-        tide_tx_one(&query, tx, TIDE_SQL_IDEMPOTENCY_LOOK, err, tide_bind_text("name", name));
-    if (status != TIDE_OK)
-        return status;
+    TIDE_TRY_FOUND(
+        tide_tx_one(&query, tx, TIDE_SQL_IDEMPOTENCY_LOOK, err, tide_bind_text("name", name)));
     read_row(query, out);
     out->is_locked = out->is_pending && out->lock_expires_at_us > times->lock_now_us;
     out->is_expired =
@@ -164,18 +162,14 @@ tide_status tide_idempotency_row_answer(tide_tx *tx, const char *name, int64_t t
                                         size_t *out_len, bool *has_response, tide_error *err)
 {
     TIDE_CLEANUP(tide_query_endp) tide_query *query = NULL;
-    const tide_status status =
-        tide_tx_one(&query, tx, TIDE_SQL_IDEMPOTENCY_ANSWER, err, tide_bind_text("name", name),
-                    tide_bind_i64("token", token));
-    if (status != TIDE_OK)
-        return status;
+    TIDE_TRY_FOUND(tide_tx_one(&query, tx, TIDE_SQL_IDEMPOTENCY_ANSWER, err,
+                               tide_bind_text("name", name), tide_bind_i64("token", token)));
     *has_response = !tide_query_col_is_null(query);
     if (!*has_response)
         return TIDE_OK;
     const tide_view answer = tide_query_col_text(query);
     char *copy = malloc(answer.len + 1);
-    if (!copy)
-        return tide_no_memory(err);
+    TIDE_NEED_MEMORY(copy, err);
     memcpy(copy, answer.ptr, answer.len);
     copy[answer.len] = '\0';
     *out = copy;

@@ -145,10 +145,7 @@ tide_status tide_lease_find(tide_tx *tx, const char *name, tide_lease *out, tide
     int64_t now_us = 0;
     TIDE_TRY(tide_lease_now(tx, &now_us, err));
     TIDE_CLEANUP(tide_query_endp) tide_query *query = NULL;
-    const tide_status status =
-        tide_tx_one(&query, tx, TIDE_SQL_LEASE_FIND, err, tide_bind_text("name", name));
-    if (status != TIDE_OK)
-        return status;
+    TIDE_TRY_FOUND(tide_tx_one(&query, tx, TIDE_SQL_LEASE_FIND, err, tide_bind_text("name", name)));
     *out = (tide_lease){.token = 0};
     (void)snprintf(out->name, sizeof out->name, "%s", name);
     const bool is_held = !tide_query_col_is_null(query);

@@ -108,10 +108,8 @@ static tide_status show_sequence(tide_tx *tx, void *arg, tide_error *err)
 {
     show_request *request = arg;
     TIDE_CLEANUP(tide_query_endp) tide_query *query = NULL;
-    const tide_status status =
-        tide_tx_one(&query, tx, TIDE_SQL_SEQUENCE_SHOW, err, tide_bind_text("name", request->name));
-    if (status != TIDE_OK)
-        return status;
+    TIDE_TRY_FOUND(tide_tx_one(&query, tx, TIDE_SQL_SEQUENCE_SHOW, err,
+                               tide_bind_text("name", request->name)));
     (void)snprintf(request->found.name, sizeof request->found.name, "%s", request->name);
     request->found.last = tide_query_col_i64(query);
     request->found.last_at_us = tide_query_col_time(query);
@@ -156,8 +154,7 @@ tide_status tide_sequence_list(tide_store *store, tide_sequence_fn *fn, void *ar
 {
     TIDE_NEED(store && fn, err);
     TIDE_CLEANUP(tide_freep) page *p = calloc(1, sizeof *p);
-    if (!p)
-        return tide_no_memory(err);
+    TIDE_NEED_MEMORY(p, err);
     do {
         TIDE_TRY(tide_store_read(store, read_page, p, err));
         for (int i = 0; i < p->count; i++)

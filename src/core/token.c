@@ -206,11 +206,9 @@ static tide_status find_token(tide_tx *tx, void *arg, tide_error *err)
     request->is_found = false;
     TIDE_TRY(tide_tx_now(tx, &request->now_us, err));
     TIDE_CLEANUP(tide_query_endp) tide_query *query = NULL;
-    const tide_status status = tide_tx_one(
+    TIDE_OK_IF_NONE(tide_tx_one(
         &query, tx, TIDE_SQL_TOKEN_FIND, err,
-        tide_bind_blob("digest", tide_view_bytes(request->digest, sizeof request->digest)));
-    if (status != TIDE_OK)
-        return status < TIDE_OK ? status : TIDE_OK;
+        tide_bind_blob("digest", tide_view_bytes(request->digest, sizeof request->digest))));
     TIDE_TRY(read_row(&request->row, query, err));
     request->is_found =
         tide_digest_equal(request->digest, request->row.digest, sizeof request->digest);
@@ -285,8 +283,7 @@ tide_status tide_token_list(tide_store *store, bool has_revoked, tide_token_fn *
 {
     TIDE_NEED(store && fn, err);
     TIDE_CLEANUP(tide_freep) page *p = calloc(1, sizeof *p);
-    if (!p)
-        return tide_no_memory(err);
+    TIDE_NEED_MEMORY(p, err);
     p->has_revoked = has_revoked;
     do {
         TIDE_TRY(tide_store_read(store, read_page, p, err));

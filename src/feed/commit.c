@@ -511,8 +511,7 @@ static tide_status commit_records(tide_feed *feed, tide_feed_records *records, i
     TIDE_CLEANUP(portions_done) tide_portions p = {.count = 0};
     TIDE_TRY(portions_cut(&p, records, count, err));
     TIDE_CLEANUP(tide_freep) tide_draft *drafts = calloc((size_t)p.count, sizeof *drafts);
-    if (!drafts)
-        return tide_no_memory(err);
+    TIDE_NEED_MEMORY(drafts, err);
     for (int i = 0; i < p.count; i++) {
         drafts[i].records = &p.list[i];
         drafts[i].is_next = i > 0 && p.list[i].stream == p.list[i - 1].stream;

@@ -100,8 +100,7 @@ tide_status tide_epochs_tell(tide_page *page, tide_tx *tx, tide_error *err)
         return TIDE_OK;
     if (!answer->epochs)
         answer->epochs = calloc(TIDE_FEED_EPOCHS_MAX, sizeof *answer->epochs);
-    if (!answer->epochs)
-        return tide_no_memory(err);
+    TIDE_NEED_MEMORY(answer->epochs, err);
     if (page->state.written_epoch != page->state.epoch)
         TIDE_TRY(add_present(page, tx, err));
     TIDE_TRY(add_written(page, tx, err));

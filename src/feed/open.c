@@ -116,8 +116,7 @@ static tide_status raise_counters(tide_feed *feed, tide_error *err)
     if (feed->store->options.mode == TIDE_STORE_AS_IS)
         return TIDE_OK;
     TIDE_CLEANUP(tide_freep) raising *r = calloc(1, sizeof *r);
-    if (!r)
-        return tide_no_memory(err);
+    TIDE_NEED_MEMORY(r, err);
     const tide_status looked = tide_store_read(feed->store, raise_all, r, err);
     if (looked == TIDE_E_DAMAGED || (looked >= TIDE_OK && r->behind == 0))
         return TIDE_OK;
@@ -138,8 +137,7 @@ tide_status tide_feed_open(tide_feed **out, tide_store *store, const tide_feed_o
                          "%s is on another engine",
                          tide_store_name(store));
     TIDE_CLEANUP(tide_feed_closep) tide_feed *feed = calloc(1, sizeof *feed);
-    if (!feed)
-        return tide_no_memory(err);
+    TIDE_NEED_MEMORY(feed, err);
     feed->store = store;
     TIDE_TRY(set_options(feed, options, err));
     int64_t streams = 0; /* is it a store with a feed? */
@@ -258,9 +256,7 @@ static tide_status ask_oldest(tide_tx *tx, const tide_stream_state *state, int64
     *arrived_us = 0;
     TIDE_CLEANUP(tide_query_endp) tide_query *query = NULL;
     TIDE_TRY(tide_feed_walk_begin(&query, tx, state->id, state->floor_seq, err));
-    const tide_status status = tide_query_step(query, err);
-    if (status != TIDE_OK)
-        return status;
+    TIDE_TRY_FOUND(tide_query_step(query, err));
     tide_batch_head head;
     tide_feed_walk_read(query, &head);
     *arrived_us = tide_batch_is_head_sound(&head, state->id) ? head.arrived_us : 0;
@@ -335,8 +331,7 @@ tide_status tide_feed_list(tide_feed *feed, tide_feed_stream_fn *fn, void *arg, 
 {
     TIDE_NEED(feed && fn, err);
     TIDE_CLEANUP(tide_freep) tide_stream_name_list *list = calloc(1, sizeof *list);
-    if (!list)
-        return tide_no_memory(err);
+    TIDE_NEED_MEMORY(list, err);
     TIDE_TRY(tide_store_read(feed->store, tide_stream_names, list, err));
     for (int i = 0; i < list->count; i++) {
         tide_feed_stream stream;

@@ -106,8 +106,7 @@ static tide_status add_hole(tide_page *page, int64_t last_seq, const char *reaso
     }
     if (!answer->holes) {
         answer->holes = calloc(TIDE_FEED_HOLES_MAX, sizeof answer->holes[0]);
-        if (!answer->holes)
-            return tide_no_memory(err);
+        TIDE_NEED_MEMORY(answer->holes, err);
     }
     answer->holes[answer->hole_count++] =
         (tide_feed_hole){.first_seq = first_seq, .last_seq = last_seq, .reason = reason};
@@ -363,9 +362,7 @@ static tide_status take_next(tide_page *page, tide_tx *tx, int64_t limit, tide_q
     page->unreadable_after = get_position(page);
     if (!*query)
         TIDE_TRY(tide_feed_walk_begin(query, tx, page->state.id, get_position(page), err));
-    const tide_status status = tide_query_step(*query, err);
-    if (status != TIDE_OK)
-        return status;
+    TIDE_TRY_FOUND(tide_query_step(*query, err));
     page->unreadable_after = -1;
     tide_batch_head head;
     tide_feed_walk_read(*query, &head);
@@ -393,9 +390,7 @@ static tide_status walk(tide_page *page, tide_tx *tx, int64_t limit, tide_error 
         TIDE_TRY(pass_known(page, tx, limit, &query, err));
         if (is_at_end(page, limit))
             return TIDE_OK;
-        const tide_status status = take_next(page, tx, limit, &query, err);
-        if (status != TIDE_OK)
-            return status;
+        TIDE_TRY_FOUND(take_next(page, tx, limit, &query, err));
     }
 }
 

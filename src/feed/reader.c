@@ -29,11 +29,9 @@ static tide_status find_reader(tide_tx *tx, int64_t stream_id, const char *reade
                                tide_error *err)
 {
     TIDE_CLEANUP(tide_query_endp) tide_query *query = NULL;
-    const tide_status status =
-        tide_tx_one(&query, tx, TIDE_SQL_FEED_READER_FIND, err, tide_bind_i64("stream", stream_id),
-                    tide_bind_text("reader", reader));
-    if (status != TIDE_OK)
-        return status;
+    TIDE_TRY_FOUND(tide_tx_one(&query, tx, TIDE_SQL_FEED_READER_FIND, err,
+                               tide_bind_i64("stream", stream_id),
+                               tide_bind_text("reader", reader)));
     out->epoch = tide_query_col_i64(query);
     out->position = tide_query_col_i64(query);
     out->lease_token = tide_query_col_i64(query);
@@ -147,9 +145,7 @@ tide_status tide_reader_given(tide_tx *tx, const tide_stream_state *state, const
                               int64_t *given, tide_error *err)
 {
     reader_row row = {.epoch = 0};
-    const tide_status status = find_reader(tx, state->id, reader, &row, err);
-    if (status != TIDE_OK)
-        return status;
+    TIDE_TRY_FOUND(find_reader(tx, state->id, reader, &row, err));
     *given = row.opened_seq >= 0 ? row.opened_seq : state->head_seq;
     return TIDE_OK;
 }
@@ -213,8 +209,7 @@ tide_status tide_feed_readers(tide_feed *feed, const char *stream, tide_feed_rea
 {
     TIDE_NEED(feed && fn, err);
     TIDE_CLEANUP(tide_freep) reader_list *list = calloc(1, sizeof *list);
-    if (!list)
-        return tide_no_memory(err);
+    TIDE_NEED_MEMORY(list, err);
     list->stream = stream;
     TIDE_TRY(tide_store_read(feed->store, list_readers, list, err));
     for (int i = 0; i < list->count; i++)

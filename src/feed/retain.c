@@ -78,9 +78,7 @@ typedef struct turn {
 static tide_status end_before_next(tide_query *query, const tide_stream_state *state,
                                    int64_t *last_seq, tide_error *err)
 {
-    const tide_status status = tide_query_step(query, err);
-    if (status != TIDE_OK)
-        return status < TIDE_OK ? status : TIDE_OK;
+    TIDE_OK_IF_NONE(tide_query_step(query, err));
     tide_batch_head next;
     tide_feed_walk_read(query, &next);
     if (tide_batch_is_head_sound(&next, state->id) && next.first_seq > state->floor_seq + 1 &&
@@ -363,11 +361,9 @@ static tide_status skip_oldest(tide_tx *tx, void *arg, tide_error *err)
     TIDE_TRY(tide_lease_now(tx, &now_us, err));
     TIDE_TRY(tide_stream_find_listed(&state, tx, s->stream, err));
     TIDE_CLEANUP(tide_query_endp) tide_query *query = NULL;
-    const tide_status status =
-        tide_tx_one(&query, tx, TIDE_SQL_FEED_BATCH_RANGE, err, tide_bind_i64("stream", state.id),
-                    tide_bind_i64("after", state.floor_seq));
-    if (status != TIDE_OK)
-        return status;
+    TIDE_TRY_FOUND(tide_tx_one(&query, tx, TIDE_SQL_FEED_BATCH_RANGE, err,
+                               tide_bind_i64("stream", state.id),
+                               tide_bind_i64("after", state.floor_seq)));
     tide_loss loss = {.reason = "damaged", .detail = "its pages cannot be read from the file"};
     loss.first_seq = tide_query_col_i64(query);
     loss.last_seq = tide_query_col_i64(query);
@@ -481,8 +477,7 @@ tide_status tide_feed_step(tide_feed *feed, int64_t *next_us, tide_error *err)
 {
     TIDE_NEED(feed, err);
     TIDE_CLEANUP(tide_freep) turn *t = calloc(1, sizeof *t);
-    if (!t)
-        return tide_no_memory(err);
+    TIDE_NEED_MEMORY(t, err);
     t->feed = feed;
     if (!atomic_load(&feed->has_told_retention) &&
         tide_store_write(feed->store, tell_retention, &feed->options, NULL) >= TIDE_OK)

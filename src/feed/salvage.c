@@ -115,8 +115,7 @@ static tide_status pick_body(salvage *s, tide_tx *tx, const tide_batch_head *hea
     p->head = *head;
     p->head.services.ptr = tide_arena_copy(&s->arena, head->services.ptr, head->services.len);
     p->body = tide_view_bytes(tide_arena_copy(&s->arena, body.ptr, body.len), body.len);
-    if (!p->head.services.ptr || !p->body.ptr)
-        return tide_no_memory(err);
+    TIDE_NEED_MEMORY(p->head.services.ptr && p->body.ptr, err);
     s->count++;
     s->at = head->last_seq;
     return TIDE_OK;
@@ -218,11 +217,9 @@ static tide_status find_range(tide_tx *tx, void *arg, tide_error *err)
 {
     range_request *request = arg;
     TIDE_CLEANUP(tide_query_endp) tide_query *query = NULL;
-    const tide_status status = tide_tx_one(&query, tx, TIDE_SQL_FEED_BATCH_RANGE, err,
-                                           tide_bind_i64("stream", request->owner->state.id),
-                                           tide_bind_i64("after", request->owner->reading));
-    if (status != TIDE_OK)
-        return status;
+    TIDE_TRY_FOUND(tide_tx_one(&query, tx, TIDE_SQL_FEED_BATCH_RANGE, err,
+                               tide_bind_i64("stream", request->owner->state.id),
+                               tide_bind_i64("after", request->owner->reading)));
     request->loss.first_seq = tide_query_col_i64(query);
     request->loss.last_seq = tide_query_col_i64(query);
     return TIDE_OK;
@@ -325,8 +322,7 @@ static tide_status copy_stream(salvage *s, const tide_stream_type *type, tide_er
         return TIDE_OK;
     }
     TIDE_CLEANUP(tide_freep) pending_losses *pending = calloc(1, sizeof *pending);
-    if (!pending)
-        return tide_no_memory(err);
+    TIDE_NEED_MEMORY(pending, err);
     s->position = 0;
     s->is_first = true;
     s->is_done = false;
@@ -395,8 +391,7 @@ static tide_status pick_frames(tide_tx *tx, void *arg, tide_error *err)
         page->ids[page->count] = tide_query_col_i64(query);
         const tide_view name = tide_query_col_text(query);
         const char *copy = tide_arena_text(&page->arena, name);
-        if (!copy)
-            return tide_no_memory(err);
+        TIDE_NEED_MEMORY(copy, err);
         page->names[page->count++] = tide_view_bytes(copy, name.len);
     }
     return TIDE_OK;
@@ -416,8 +411,7 @@ static tide_status put_frames(tide_tx *tx, void *arg, tide_error *err)
 static tide_status copy_frames(const salvage *s, tide_error *err)
 {
     TIDE_CLEANUP(tide_freep) frames_page *page = calloc(1, sizeof *page);
-    if (!page)
-        return tide_no_memory(err);
+    TIDE_NEED_MEMORY(page, err);
     tide_arena_init(&page->arena, PAGE_BYTES);
     tide_status status = TIDE_OK;
     do {
@@ -450,8 +444,7 @@ static tide_status copy_profiles(const salvage *s, tide_error *err)
 static tide_status copy_all(salvage *s, tide_error *err)
 {
     TIDE_CLEANUP(tide_freep) tide_stream_name_list *list = calloc(1, sizeof *list);
-    if (!list)
-        return tide_no_memory(err);
+    TIDE_NEED_MEMORY(list, err);
     const tide_status listed = tide_store_read(s->from->store, tide_stream_names, list, err);
     if (listed == TIDE_E_DAMAGED)
         s->total.lost_batches++; /* streams that were declared, perhaps */
@@ -486,8 +479,7 @@ tide_status tide_feed_salvage(tide_feed *feed, const char *path, tide_feed_salva
     TIDE_CLEANUP(tide_feed_closep) tide_feed *target = NULL;
     TIDE_TRY(tide_feed_open(&target, store, &feed_options, err));
     TIDE_CLEANUP(tide_freep) salvage *s = calloc(1, sizeof *s);
-    if (!s)
-        return tide_no_memory(err);
+    TIDE_NEED_MEMORY(s, err);
     s->from = feed;
     s->to = target;
     tide_arena_init(&s->arena, (size_t)PAGE_BYTES + 2 * (size_t)TIDE_FEED_BATCH_BYTES_MAX);

@@ -99,11 +99,8 @@ static tide_status check_floor(verification *v, tide_tx *tx, const tide_stream_s
     TIDE_TRY(tide_loss_next(tx, state->id, 0, &loss, err));
     if (state->floor_seq == 0)
         return TIDE_OK;
-    const tide_status status =
-        tide_tx_one(&query, tx, TIDE_SQL_FEED_BATCH_RANGE, err, tide_bind_i64("stream", state->id),
-                    tide_bind_i64("after", 0));
-    if (status != TIDE_OK)
-        return status < TIDE_OK ? status : TIDE_OK;
+    TIDE_OK_IF_NONE(tide_tx_one(&query, tx, TIDE_SQL_FEED_BATCH_RANGE, err,
+                                tide_bind_i64("stream", state->id), tide_bind_i64("after", 0)));
     const int64_t first_seq = tide_query_col_i64(query);
     const int64_t last_seq = tide_query_col_i64(query);
     if (last_seq > state->floor_seq)
@@ -250,11 +247,9 @@ static tide_status find_range(tide_tx *tx, void *arg, tide_error *err)
     tide_stream_state state;
     TIDE_TRY(tide_stream_find(&state, tx, request->stream, err));
     TIDE_CLEANUP(tide_query_endp) tide_query *query = NULL;
-    const tide_status status =
-        tide_tx_one(&query, tx, TIDE_SQL_FEED_BATCH_RANGE, err, tide_bind_i64("stream", state.id),
-                    tide_bind_i64("after", request->after));
-    if (status != TIDE_OK)
-        return status;
+    TIDE_TRY_FOUND(tide_tx_one(&query, tx, TIDE_SQL_FEED_BATCH_RANGE, err,
+                               tide_bind_i64("stream", state.id),
+                               tide_bind_i64("after", request->after)));
     request->first_seq = tide_query_col_i64(query);
     request->last_seq = tide_query_col_i64(query);
     return TIDE_OK;
@@ -347,8 +342,7 @@ tide_status tide_feed_verify(tide_feed *feed, const char *stream, tide_feed_find
     TIDE_NEED(feed, err);
     TIDE_CLEANUP(tide_freep) tide_stream_name_list *list = calloc(1, sizeof *list);
     TIDE_CLEANUP(tide_freep) verification *v = calloc(1, sizeof *v);
-    if (!list || !v)
-        return tide_no_memory(err);
+    TIDE_NEED_MEMORY(list && v, err);
     *v = (verification){.feed = feed, .fn = fn, .arg = arg};
     tide_buffer_init(&v->raw, TIDE_FEED_BATCH_BYTES_MAX);
     v->is_listed = !stream;

@@ -20,8 +20,7 @@ tide_status tide_lake_change_table(tide_lake_change *change, const char *schema,
     TIDE_TRY(lake_need_table(change, schema, table, &found, err));
     TIDE_TRY(lake_know_columns(change, found, err));
     tide_lake_column *columns = calloc((size_t)found->column_count + 1, sizeof *columns);
-    if (!columns)
-        return tide_no_memory(err);
+    TIDE_NEED_MEMORY(columns, err);
     for (int i = 0; i < found->column_count; i++)
         columns[i] = found->columns[i].seen;
     *out = (tide_lake_table_seen){.table = found->is.seen,

@@ -91,17 +91,15 @@ static tide_status read_due(tide_tx *tx, void *arg, tide_error *err)
     tide_query_bind_i64(query, "after_id", c->after_id);
     tide_query_bind_text(query, "after_path", c->after_path);
     tide_query_bind_i64(query, "limit", limit);
-    tide_status status = TIDE_OK;
-    while ((status = tide_query_step(query, err)) == TIDE_OK) {
+    TIDE_EACH(tide_query_step(query, err)) {
         candidate *file = &c->page[c->count++];
         *file = (candidate){.id = tide_query_col_i64(query)};
         file->path = tide_arena_text(&c->arena, tide_query_col_text(query));
         file->is_relative = tide_query_col_bool(query);
-        if (!file->path)
-            return tide_no_memory(err);
+        TIDE_NEED_MEMORY(file->path, err);
     }
     c->is_last = c->count < limit;
-    return status < TIDE_OK ? status : TIDE_OK;
+    return TIDE_OK;
 }
 
 static tide_status forget_page(tide_tx *tx, void *arg, tide_error *err)
@@ -288,8 +286,7 @@ static tide_status take_file(void *arg, const tide_lake_disk_file *file, tide_er
     *fresh = (candidate){.path = tide_arena_text(&c->arena, tide_view_of(file->path)),
                          .is_relative = true,
                          .changed_at_us = file->changed_at_us};
-    if (!fresh->path)
-        return tide_no_memory(err);
+    TIDE_NEED_MEMORY(fresh->path, err);
     c->count++;
     return c->count == ORPHAN_PAGE ? judge_page(c, err) : TIDE_OK;
 }
@@ -341,8 +338,7 @@ tide_status tide_lake_cleanup(tide_lake *lake, const tide_lake_cleanup_options *
     tide_arena_init(&c.arena, PAGE_BYTES_MAX);
     tide_buffer_init(&c.text, PAGE_BYTES_MAX);
     c.page = calloc(ORPHAN_PAGE, sizeof *c.page);
-    if (!c.page)
-        return tide_no_memory(err);
+    TIDE_NEED_MEMORY(c.page, err);
     int64_t now_us = 0;
     TIDE_TRY(tide_store_read(tide_lake_store(lake), read_clock, &now_us, err));
     c.due_us = now_us - choose_grace(options->grace_us, TIDE_LAKE_GRACE_US);

@@ -60,8 +60,7 @@ static tide_status number_files(tide_tx *tx, lake_try *c, tide_lake_digest *dige
     if (c->plan.file_count == 0)
         return TIDE_OK;
     TIDE_CLEANUP(tide_freep) int64_t *ids = calloc((size_t)c->plan.file_count, sizeof *ids);
-    if (!ids)
-        return tide_no_memory(err);
+    TIDE_NEED_MEMORY(ids, err);
     TIDE_TRY(tide_lake_file_ids(c->change->lake, tx, c->plan.file_count, ids, &c->left, err));
     return lake_number_files(c, ids, digest, err);
 }
@@ -85,11 +84,9 @@ typedef struct refusal {
 static tide_status look_for_key(tide_tx *tx, const lake_try *c, refusal *out, tide_error *err)
 {
     TIDE_CLEANUP(tide_query_endp) tide_query *query = NULL;
-    const tide_status status = tide_tx_one(
-        &query, tx, TIDE_LAKE_SQL_LAKE_KEY_FIND, err,
-        tide_bind_i64("catalog_id", c->change->catalog.catalog_id), tide_bind_text("key", c->key));
-    if (status != TIDE_OK)
-        return status;
+    TIDE_TRY_FOUND(tide_tx_one(&query, tx, TIDE_LAKE_SQL_LAKE_KEY_FIND, err,
+                               tide_bind_i64("catalog_id", c->change->catalog.catalog_id),
+                               tide_bind_text("key", c->key)));
     out->has_key = true;
     out->snapshot = tide_query_col_i64(query);
     out->parent = tide_query_col_i64(query);
@@ -126,13 +123,10 @@ static tide_status look_for_pin(tide_tx *tx, const lake_try *c, refusal *out, ti
 static tide_status look_for_mark(tide_tx *tx, const lake_try *c, refusal *out, tide_error *err)
 {
     TIDE_CLEANUP(tide_query_endp) tide_query *query = NULL;
-    const tide_status status =
-        tide_tx_one(&query, tx, TIDE_LAKE_SQL_LAKE_CONFLICT_FIND, err,
-                    tide_bind_i64("catalog_id", c->change->catalog.catalog_id),
-                    tide_bind_i64("base", c->change->base),
-                    tide_bind_view("fears", tide_buffer_view(&c->plan.fears)));
-    if (status != TIDE_OK)
-        return status;
+    TIDE_TRY_FOUND(tide_tx_one(&query, tx, TIDE_LAKE_SQL_LAKE_CONFLICT_FIND, err,
+                               tide_bind_i64("catalog_id", c->change->catalog.catalog_id),
+                               tide_bind_i64("base", c->change->base),
+                               tide_bind_view("fears", tide_buffer_view(&c->plan.fears))));
     const tide_view mark = tide_query_col_text(query);
     out->is_conflict = true;
     tide_view_copy(out->mark, sizeof out->mark, mark);

@@ -52,8 +52,7 @@ static tide_status count_columns(dropping *d)
 {
     TIDE_CLEANUP(tide_query_endp) tide_query *query = NULL;
     TIDE_TRY(begin_live(&query, d, TIDE_LAKE_SQL_LAKE_LIVE_COLUMNS));
-    tide_status status = TIDE_OK;
-    while ((status = tide_query_step(query, d->err)) == TIDE_OK) {
+    TIDE_EACH(tide_query_step(query, d->err)) {
         tide_lake_column_row row = {.seen = {.id = tide_query_col_i64(query)}};
         row.seen.order = tide_query_col_i64(query);
         TIDE_TRY(tide_lake_copy(row.seen.name, sizeof row.seen.name, tide_query_col_text(query),
@@ -71,7 +70,7 @@ static tide_status count_columns(dropping *d)
         TIDE_TRY(tide_lake_column_digest(d->id, &row, &digest, d->err));
         tide_lake_digest_add(&d->gone, &digest);
     }
-    return status < TIDE_OK ? status : TIDE_OK;
+    return TIDE_OK;
 }
 
 static tide_status count_files(dropping *d, bool is_delete)
@@ -79,8 +78,7 @@ static tide_status count_files(dropping *d, bool is_delete)
     TIDE_CLEANUP(tide_query_endp) tide_query *query = NULL;
     TIDE_TRY(begin_live(
         &query, d, is_delete ? TIDE_LAKE_SQL_LAKE_LIVE_DELETES : TIDE_LAKE_SQL_LAKE_LIVE_FILES));
-    tide_status status = TIDE_OK;
-    while ((status = tide_query_step(query, d->err)) == TIDE_OK) {
+    TIDE_EACH(tide_query_step(query, d->err)) {
         tide_lake_file_row row = {.id = tide_query_col_i64(query), .table_id = d->id};
         if (is_delete)
             row.data_file_id = tide_query_col_i64(query);
@@ -96,7 +94,7 @@ static tide_status count_files(dropping *d, bool is_delete)
                            : tide_lake_data_file_digest(&row, &digest, d->err));
         tide_lake_digest_add(&d->gone, &digest);
     }
-    return status < TIDE_OK ? status : TIDE_OK;
+    return TIDE_OK;
 }
 
 static tide_status count_partition(dropping *d)

@@ -56,8 +56,7 @@ static tide_status number_members(tide_tx *tx, group *g, tide_lake_digest *diges
     for (int i = 0; i < g->count; i++)
         count += g->members[i]->plan.file_count;
     TIDE_CLEANUP(tide_freep) int64_t *ids = calloc((size_t)count + 1, sizeof *ids);
-    if (!ids)
-        return tide_no_memory(err);
+    TIDE_NEED_MEMORY(ids, err);
     TIDE_TRY(tide_lake_file_ids(g->members[0]->change->lake, tx, count, ids, &g->left, err));
     tide_lake_digest sum = {.sums = {0, 0}};
     int next = 0;

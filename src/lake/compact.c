@@ -145,8 +145,7 @@ static tide_status read_files(tide_tx *tx, void *arg, tide_error *err)
     free(s->which);
     s->partitions = calloc((size_t)s->files.count + 1, sizeof *s->partitions);
     s->which = calloc((size_t)s->files.count + 1, sizeof *s->which);
-    if (!s->partitions || !s->which)
-        return tide_no_memory(err);
+    TIDE_NEED_MEMORY(s->partitions && s->which, err);
     return read_partitions(s, tx, err);
 }
 
@@ -159,8 +158,7 @@ static tide_status choose_group(step *s, tide_error *err)
     if (count == 0)
         return TIDE_NONE;
     s->group.all = calloc((size_t)count, sizeof *s->group.all);
-    if (!s->group.all)
-        return tide_no_memory(err);
+    TIDE_NEED_MEMORY(s->group.all, err);
     s->group.count = count;
     for (int i = 0; i < count; i++)
         s->group.all[i] = s->files.all[s->which[i]];
@@ -235,11 +233,9 @@ static tide_status next_table(tide_tx *tx, void *arg, tide_error *err)
     tide_lake_catalog catalog;
     TIDE_TRY(tide_lake_find_catalog(tx, search->catalog, &catalog, err));
     TIDE_CLEANUP(tide_query_endp) tide_query *query = NULL;
-    const tide_status status = tide_tx_one(
+    TIDE_TRY_FOUND(tide_tx_one(
         &query, tx, TIDE_LAKE_SQL_COMPACT_TABLES, err, tide_bind_i64("catalog", catalog.catalog_id),
-        tide_bind_i64("snapshot", catalog.head), tide_bind_i64("after", search->after));
-    if (status != TIDE_OK)
-        return status;
+        tide_bind_i64("snapshot", catalog.head), tide_bind_i64("after", search->after)));
     search->after = tide_query_col_i64(query);
     copy_name(search->schema, tide_query_col_text(query));
     copy_name(search->table, tide_query_col_text(query));

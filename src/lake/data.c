@@ -80,12 +80,10 @@ tide_status tide_lake_seal_box(tide_duck *duck, const char *const *paths, int co
 {
     TIDE_CLEANUP(tide_arena_done) tide_arena arena = tide_arena_of(TIDE_LAKE_ARENA_MAX);
     tide_template_item *items = tide_arena_alloc(&arena, ((size_t)count + 1) * sizeof *items);
-    if (!items)
-        return tide_no_memory(err);
+    TIDE_NEED_MEMORY(items, err);
     for (int i = 0; i < count; i++) {
         items[i] = (tide_template_item){.sql = tide_lake_quote_text(&arena, paths[i])};
-        if (!items[i].sql)
-            return tide_no_memory(err);
+        TIDE_NEED_MEMORY(items[i].sql, err);
     }
     const tide_template_list list = {.hole = "files", .items = items, .count = count};
     const tide_template_context context = {.lists = &list, .list_count = 1};
@@ -130,8 +128,7 @@ tide_status tide_lake_data_open(tide_lake_data **out, const char *data_dir,
     const tide_lake_data_options defaults = {0};
     const tide_lake_data_options *chosen = options ? options : &defaults;
     TIDE_CLEANUP(tide_lake_data_closep) tide_lake_data *data = calloc(1, sizeof *data);
-    if (!data)
-        return tide_no_memory(err);
+    TIDE_NEED_MEMORY(data, err);
     TIDE_TRY(take_directory(data, data_dir, err));
     if (chosen->library && !(data->library = strdup(chosen->library)))
         return tide_no_memory(err);
@@ -171,8 +168,7 @@ tide_status tide_lake_column_types(const tide_lake_table_seen *table, char (**ty
                                    tide_error *err)
 {
     char(*made)[256] = calloc((size_t)table->column_count + 1, sizeof *made);
-    if (!made)
-        return tide_no_memory(err);
+    TIDE_NEED_MEMORY(made, err);
     for (int i = 0; i < table->column_count; i++) {
         const tide_status status = tide_lake_type_duckdb(made[i], table->columns[i].type, err);
         if (status < TIDE_OK) {
@@ -226,8 +222,7 @@ static tide_status keep_file(void *arg, const tide_lake_file_seen *file, tide_er
     kept->path = tide_arena_text(files->memory, tide_view_of(file->path));
     kept->delete_path =
         tide_arena_text(files->memory, tide_view_of(file->delete_path ? file->delete_path : ""));
-    if (!kept->path || !kept->delete_path)
-        return tide_no_memory(err);
+    TIDE_NEED_MEMORY(kept->path && kept->delete_path, err);
     files->count++;
     return TIDE_OK;
 }
@@ -237,8 +232,7 @@ tide_status tide_lake_files_read(tide_tx *tx, int64_t catalog_id, int64_t snapsh
 {
     tide_lake_files_done(out);
     out->memory = malloc(sizeof *out->memory);
-    if (!out->memory)
-        return tide_no_memory(err);
+    TIDE_NEED_MEMORY(out->memory, err);
     tide_arena_init(out->memory, TIDE_LAKE_ARENA_MAX);
     const tide_status status =
         tide_lake_each_file(tx, catalog_id, snapshot, table_id, keep_file, out, err);

@@ -37,9 +37,7 @@ static tide_status find_value(const tide_lake_source *source, tide_lake_data *da
     TIDE_CLEANUP(tide_duck_query_endp) tide_duck_query *query = NULL;
     tide_error ignored = {0};
     TIDE_TRY(begin_search(source, data, columns, &query, &ignored));
-    const tide_status status = tide_duck_query_step(query, &ignored);
-    if (status != TIDE_OK)
-        return status;
+    TIDE_TRY_FOUND(tide_duck_query_step(query, &ignored));
     const int64_t row = tide_duck_col_i64(query);
     const int column = source->column_of[tide_duck_col_i64(query) - 1];
     const tide_view value = tide_duck_col_text(query);

@@ -22,8 +22,7 @@ static tide_status fill_columns(job *j, tide_template_item **out, tide_error *er
 {
     const size_t count = (size_t)j->table->column_count;
     tide_template_item *items = tide_arena_alloc(&j->arena, (count + 1) * sizeof *items);
-    if (!items)
-        return tide_no_memory(err);
+    TIDE_NEED_MEMORY(items, err);
     for (size_t i = 0; i < count; i++)
         items[i] = (tide_template_item){.name = j->table->columns[i].name,
                                         .n = j->table->columns[i].id,
@@ -45,8 +44,7 @@ static tide_status fill_keys(job *j, tide_template_item *items, tide_error *err)
         char stem[] = "tide_key_0";
         stem[sizeof stem - 2] = (char)('0' + i);
         char *name = tide_arena_alloc(&j->arena, 64);
-        if (!name)
-            return tide_no_memory(err);
+        TIDE_NEED_MEMORY(name, err);
         items[i].name = name;
         tide_lake_free_name(name, j->table, stem);
     }
@@ -60,8 +58,7 @@ static tide_status begin_copy(job *j, tide_duck_query **query, tide_error *err)
     tide_template_item keys[TIDE_LAKE_PARTITION_KEYS_MAX] = {0};
     TIDE_TRY(fill_keys(j, keys, err));
     char *target = tide_lake_quote_text(&j->arena, j->stage);
-    if (!target)
-        return tide_no_memory(err);
+    TIDE_NEED_MEMORY(target, err);
     const tide_template_list lists[] = {
         {.hole = "columns", .items = columns, .count = j->table->column_count},
         {.hole = "keys", .items = keys, .count = j->table->partition.count},
@@ -194,12 +191,10 @@ tide_status tide_lake_rewrite(tide_lake_data *data, const tide_lake_table_seen *
     const size_t count = (size_t)table->column_count;
     const char **expressions = tide_arena_alloc(&scan.arena, (count + 1) * sizeof *expressions);
     char *source = tide_arena_alloc(&scan.arena, scan.text.len + 3);
-    if (!expressions || !source)
-        return tide_no_memory(err);
+    TIDE_NEED_MEMORY(expressions && source, err);
     for (size_t i = 0; i < count; i++) {
         expressions[i] = tide_lake_quote_name(&scan.arena, table->columns[i].name);
-        if (!expressions[i])
-            return tide_no_memory(err);
+        TIDE_NEED_MEMORY(expressions[i], err);
     }
     source[0] = '(';
     memcpy(source + 1, scan.text.ptr, scan.text.len);

@@ -49,8 +49,7 @@ static tide_status parse(job *j, const tide_template *template, bool *is_one, ti
 static tide_status check_condition(job *j, const char *condition, tide_error *err)
 {
     j->condition = tide_lake_join(&j->arena, condition, "\n");
-    if (!j->condition)
-        return tide_no_memory(err);
+    TIDE_NEED_MEMORY(j->condition, err);
     bool is_one = true;
     TIDE_TRY(parse(j, TIDE_TEMPLATE_DUCK_IS_ROUND, &is_one, err));
     TIDE_TRY(parse(j, TIDE_TEMPLATE_DUCK_IS_SQUARE, &is_one, err));
@@ -163,8 +162,7 @@ static tide_status begin_write(job *j, int index, tide_duck_query **query, tide_
     char *quoted_path = path ? tide_lake_quote_text(&j->arena, path) : NULL;
     char *quoted_older = older ? tide_lake_quote_text(&j->arena, older) : NULL;
     char *quoted_target = tide_lake_quote_text(&j->arena, target);
-    if (!quoted_path || !quoted_older || !quoted_target)
-        return tide_no_memory(err);
+    TIDE_NEED_MEMORY(quoted_path && quoted_older && quoted_target, err);
     const tide_template_item item = {.sql = quoted_older};
     const tide_template_list lists[] = {
         TIDE_LAKE_PIECE("path", quoted_path),
@@ -183,8 +181,7 @@ static tide_status write_one(job *j, int index, tide_error *err)
     const int64_t older = file->delete_path && *file->delete_path ? file->delete_count : 0;
     if (j->found[index] + older >= file->record_count) { /* no row is left: the file itself ends */
         tide_lake_new_file *made = tide_lake_written_add(j->out);
-        if (!made)
-            return tide_no_memory(err);
+        TIDE_NEED_MEMORY(made, err);
         made->path = "";
         return TIDE_OK;
     }

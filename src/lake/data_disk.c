@@ -9,6 +9,7 @@
 #include <sys/stat.h>
 #include <unistd.h>
 
+#include "base/cleanup.h"
 #include "base/text/uuid.h"
 #include "lake/data_parts.h"
 
@@ -106,8 +107,7 @@ static tide_status sync_way(tide_lake_data *data, const char *dir, tide_error *e
         TIDE_TRY(sync_one(way, err));
     }
     char *synced = strdup(dir);
-    if (!synced)
-        return tide_no_memory(err);
+    TIDE_NEED_MEMORY(synced, err);
     free(data->synced_dir);
     data->synced_dir = synced;
     return TIDE_OK;

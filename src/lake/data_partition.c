@@ -141,12 +141,10 @@ tide_status tide_lake_partition_values(tide_lake_data *data, const tide_lake_tab
     const char **names = tide_arena_alloc(arena, room * sizeof *names);
     const char **values = tide_arena_alloc(arena, TIDE_LAKE_PARTITION_KEYS_MAX * sizeof *values);
     char *quoted = tide_lake_quote_text(arena, file->path);
-    if (!names || !values || !quoted)
-        return tide_no_memory(err);
+    TIDE_NEED_MEMORY(names && values && quoted, err);
     for (int i = 0; i < table->column_count; i++) {
         names[i] = tide_lake_quote_name(arena, table->columns[i].name);
-        if (!names[i])
-            return tide_no_memory(err);
+        TIDE_NEED_MEMORY(names[i], err);
     }
     const char *keys[TIDE_LAKE_PARTITION_KEYS_MAX] = {0};
     TIDE_TRY(tide_lake_partition_sql(table, names, keys, arena, err));

@@ -79,8 +79,7 @@ static tide_status add_place(search *s, const char *name, place **out, tide_erro
     if (s->place_count == CATALOGS_MAX)
         return tide_fail(err, TIDE_E_LIMIT, "more than %d catalogs in a question", CATALOGS_MAX);
     TIDE_CLEANUP(tide_freep) place *fresh = calloc(1, sizeof *fresh);
-    if (!fresh)
-        return tide_no_memory(err);
+    TIDE_NEED_MEMORY(fresh, err);
     place_look look = {.name = name, .at = s->ask->at ? s->ask->at : "", .out = fresh};
     const int64_t time_us = s->ask->timeout_us < time_max_us ? s->ask->timeout_us : time_max_us;
     tide_status status = TIDE_E_NOT_FOUND;
@@ -168,13 +167,10 @@ static tide_status find_thing(search *s, place *where, const char *schema, const
                               thing **out, bool *is_new, tide_error *err)
 {
     TIDE_CLEANUP(free_thing) thing *fresh = calloc(1, sizeof *fresh);
-    if (!fresh)
-        return tide_no_memory(err);
+    TIDE_NEED_MEMORY(fresh, err);
     fresh->place = where;
     thing_look look = {.schema = schema, .name = name, .out = fresh};
-    const tide_status status = tide_store_read(tide_lake_store(s->lake), look_thing, &look, err);
-    if (status != TIDE_OK)
-        return status;
+    TIDE_TRY_FOUND(tide_store_read(tide_lake_store(s->lake), look_thing, &look, err));
     *out = find_known(s, fresh);
     *is_new = !*out;
     if (*out)

@@ -52,8 +52,7 @@ static tide_status fill_columns(tide_lake_scan *scan, pieces *p, const tide_lake
         p->columns[i].sql = describe_column(&scan->arena, column, i + 1, types[i]);
         p->types[i] = (tide_template_item){.name = column->name};
         p->types[i].sql = tide_arena_text(&scan->arena, tide_view_of(types[i]));
-        if (!p->columns[i].sql || !p->types[i].sql)
-            return tide_no_memory(err);
+        TIDE_NEED_MEMORY(p->columns[i].sql && p->types[i].sql, err);
     }
     return TIDE_OK;
 }
@@ -64,8 +63,7 @@ static tide_status add_path(tide_lake_scan *scan, const tide_lake_data *data, co
 {
     const char *whole = tide_lake_whole_path(&scan->arena, data, path);
     const char *quoted = whole ? tide_lake_quote_text(&scan->arena, whole) : NULL;
-    if (!quoted)
-        return tide_no_memory(err);
+    TIDE_NEED_MEMORY(quoted, err);
     if (tide_lake_is_pattern(whole))
         return tide_fail(err, TIDE_E_UNSUPPORTED,
                          "the file %s has one of *?[ in its name, which DuckDB takes for a pattern",

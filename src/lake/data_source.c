@@ -47,15 +47,13 @@ static tide_status read_names(tide_lake_source *source, tide_duck_query *query, 
 {
     source->found =
         tide_arena_alloc(&source->arena, TIDE_DUCKDB_COLUMNS_MAX * sizeof *source->found);
-    if (!source->found)
-        return tide_no_memory(err);
+    TIDE_NEED_MEMORY(source->found, err);
     TIDE_EACH(tide_duck_query_step(query, err)) {
         if (source->found_count == TIDE_DUCKDB_COLUMNS_MAX)
             return tide_fail(err, TIDE_E_LIMIT, "%s has more than %d columns", source->shown,
                              TIDE_DUCKDB_COLUMNS_MAX);
         const char *name = tide_arena_text(&source->arena, tide_duck_col_text(query));
-        if (!name)
-            return tide_no_memory(err);
+        TIDE_NEED_MEMORY(name, err);
         source->found[source->found_count++] = name;
     }
     return TIDE_OK;
@@ -107,8 +105,7 @@ static tide_status match_columns(tide_lake_source *source, const tide_lake_table
                                  int *place, tide_error *err)
 {
     source->column_of = calloc((size_t)source->found_count + 1, sizeof *source->column_of);
-    if (!source->column_of)
-        return tide_no_memory(err);
+    TIDE_NEED_MEMORY(source->column_of, err);
     for (int i = 0; i < table->column_count; i++)
         place[i] = -1;
     for (int i = 0; i < source->found_count; i++) {
@@ -161,8 +158,7 @@ static tide_status make_readers(tide_lake_source *source, tide_error *err)
     const size_t room = (size_t)source->found_count + 1;
     tide_template_item *typed = tide_arena_alloc(&source->arena, room * sizeof *typed);
     tide_template_item *texts = tide_arena_alloc(&source->arena, room * sizeof *texts);
-    if (!typed || !texts)
-        return tide_no_memory(err);
+    TIDE_NEED_MEMORY(typed && texts, err);
     for (int i = 0; i < source->found_count; i++) {
         const int column = source->column_of[i];
         const bool is_json = strcmp(source->types[column], "JSON") == 0;
@@ -170,8 +166,7 @@ static tide_status make_readers(tide_lake_source *source, tide_error *err)
         typed[i].sql = tide_lake_quote_text(&source->arena, reader_type(source, column));
         texts[i] = (tide_template_item){.name = source->found[i]};
         texts[i].sql = is_json && source->format == TIDE_LAKE_JSON ? "'JSON'" : "'VARCHAR'";
-        if (!typed[i].sql)
-            return tide_no_memory(err);
+        TIDE_NEED_MEMORY(typed[i].sql, err);
     }
     const tide_template *template = source->format == TIDE_LAKE_CSV    ? TIDE_TEMPLATE_DUCK_CSV
                                     : source->format == TIDE_LAKE_JSON ? TIDE_TEMPLATE_DUCK_JSON
@@ -201,8 +196,7 @@ static tide_status default_sql(tide_lake_source *source, const tide_lake_table_s
                          source->shown, missing->name);
     const char *value =
         has_default ? tide_lake_quote_text(&source->arena, missing->default_value) : "NULL";
-    if (!value)
-        return tide_no_memory(err);
+    TIDE_NEED_MEMORY(value, err);
     return cast_sql(source, TIDE_TEMPLATE_DUCK_CAST, value, column, err);
 }
 
@@ -211,16 +205,14 @@ static tide_status make_expressions(tide_lake_source *source, const tide_lake_ta
 {
     source->expressions = tide_arena_alloc(&source->arena, ((size_t)table->column_count + 1) *
                                                                sizeof *source->expressions);
-    if (!source->expressions)
-        return tide_no_memory(err);
+    TIDE_NEED_MEMORY(source->expressions, err);
     for (int i = 0; i < table->column_count; i++) {
         if (place[i] < 0) {
             TIDE_TRY(default_sql(source, table, i, err));
             continue;
         }
         const char *name = tide_lake_quote_name(&source->arena, source->found[place[i]]);
-        if (!name)
-            return tide_no_memory(err);
+        TIDE_NEED_MEMORY(name, err);
         TIDE_TRY(cast_sql(source,
                           tide_lake_source_is_whole(source, i) ? TIDE_TEMPLATE_DUCK_WHOLE
                                                                : TIDE_TEMPLATE_DUCK_CAST,
@@ -235,16 +227,12 @@ tide_status tide_lake_source_open(tide_lake_source *out, tide_lake_data *data,
 {
     tide_arena_init(&out->arena, TIDE_LAKE_ARENA_MAX);
     TIDE_TRY(tide_lake_column_types(table, &out->types, err));
-    const tide_status status = tide_lake_source_find(out, data, table, path, format, err);
-    if (status != TIDE_OK)
-        return status;
+    TIDE_TRY_FOUND(tide_lake_source_find(out, data, table, path, format, err));
     out->quoted = tide_lake_quote_path(&out->arena, out->path);
-    if (!out->quoted)
-        return tide_no_memory(err);
+    TIDE_NEED_MEMORY(out->quoted, err);
     TIDE_TRY(find_columns(out, data, err));
     int *place = tide_arena_alloc(&out->arena, ((size_t)table->column_count + 1) * sizeof *place);
-    if (!place)
-        return tide_no_memory(err);
+    TIDE_NEED_MEMORY(place, err);
     TIDE_TRY(match_columns(out, table, place, err));
     TIDE_TRY(make_readers(out, err));
     return make_expressions(out, table, place, err);

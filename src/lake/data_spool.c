@@ -82,8 +82,7 @@ static tide_status write_all(int fd, const char *bytes, size_t len, const char *
 static tide_status copy_input(tide_lake_source *out, int from, int fd, tide_error *err)
 {
     TIDE_CLEANUP(tide_freep) char *bytes = malloc(COPY_SIZE);
-    if (!bytes)
-        return tide_no_memory(err);
+    TIDE_NEED_MEMORY(bytes, err);
     for (bool is_first = true;;) {
         const ssize_t len = read(from, bytes, COPY_SIZE);
         if (len < 0 && errno == EINTR)
@@ -113,8 +112,7 @@ static tide_status spool_input(tide_lake_source *out, tide_lake_data *data,
     }
     out->shown = tide_arena_text(&out->arena, tide_view_of(shown));
     out->path = tide_lake_join(&out->arena, stage, "/input"); /* TIDE_LAKE_SPOOLED */
-    if (!out->shown || !out->path)
-        return tide_no_memory(err);
+    TIDE_NEED_MEMORY(out->shown && out->path, err);
     const int fd = open(out->path, O_WRONLY | O_CREAT | O_EXCL | O_CLOEXEC, 0600);
     if (fd < 0)
         return tide_lake_fail_errno(err, "make", out->path);
@@ -152,8 +150,7 @@ static tide_status find_file(tide_lake_source *out, tide_lake_data *data,
     const bool is_spooled = ends_in(path, strlen(path), TIDE_LAKE_SPOOLED);
     out->shown = is_spooled ? "what was sent" : tide_arena_text(&out->arena, tide_view_of(path));
     out->path = tide_arena_text(&out->arena, tide_view_of(real));
-    if (!out->shown || !out->path)
-        return tide_no_memory(err);
+    TIDE_NEED_MEMORY(out->shown && out->path, err);
     return format_by_name(out, err);
 }
 

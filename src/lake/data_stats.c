@@ -11,8 +11,7 @@
 tide_status tide_lake_written_init(tide_lake_written *out, tide_error *err)
 {
     *out = (tide_lake_written){.memory = malloc(sizeof *out->memory)};
-    if (!out->memory)
-        return tide_no_memory(err);
+    TIDE_NEED_MEMORY(out->memory, err);
     tide_arena_init(out->memory, TIDE_LAKE_ARENA_MAX);
     return TIDE_OK;
 }
@@ -126,13 +125,11 @@ static tide_status begin_stats(reader *r, tide_error *err)
     const size_t count = (size_t)r->table->column_count;
     r->names = tide_arena_alloc(r->arena, (count + 1) * sizeof *r->names);
     r->stats = tide_arena_alloc(r->arena, (count + 1) * sizeof *r->stats);
-    if (!r->names || !r->stats)
-        return tide_no_memory(err);
+    TIDE_NEED_MEMORY(r->names && r->stats, err);
     for (size_t i = 0; i < count; i++) {
         r->stats[i] = (tide_lake_column_stats){.column_id = r->table->columns[i].id};
         r->names[i] = tide_lake_quote_name(r->arena, r->table->columns[i].name);
-        if (!r->names[i])
-            return tide_no_memory(err);
+        TIDE_NEED_MEMORY(r->names[i], err);
     }
     return TIDE_OK;
 }
@@ -144,8 +141,7 @@ tide_status tide_lake_read_copied(tide_duck_query *query, const tide_lake_table_
     TIDE_TRY(begin_stats(&r, err));
     const char *path = tide_arena_text(out->memory, tide_duck_col_text(query));
     tide_lake_new_file *file = path ? tide_lake_written_add(out) : NULL;
-    if (!file)
-        return tide_no_memory(err);
+    TIDE_NEED_MEMORY(file, err);
     file->path = path;
     file->record_count = tide_duck_col_i64(query);
     file->file_size_bytes = tide_duck_col_i64(query);
@@ -180,8 +176,7 @@ tide_status tide_lake_count_nulls(tide_lake_data *data, const tide_lake_table_se
     tide_template_item *items = tide_arena_alloc(arena, room * sizeof *items);
     int *which = tide_arena_alloc(arena, room * sizeof *which);
     char *quoted = tide_lake_quote_text(arena, file->path);
-    if (!items || !which || !quoted)
-        return tide_no_memory(err);
+    TIDE_NEED_MEMORY(items && which && quoted, err);
     int count = 0;
     for (int i = 0; i < table->column_count; i++) {
         if (stats[i].value_count == file->record_count)

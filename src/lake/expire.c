@@ -323,8 +323,7 @@ tide_status tide_lake_expire(tide_lake *lake, const char *catalog,
         .batch = options->batch > 0 ? options->batch : TIDE_LAKE_EXPIRE_BATCH,
     };
     TIDE_CLEANUP(tide_freep) int64_t *ids = calloc((size_t)e.batch, sizeof *ids);
-    if (!ids)
-        return tide_no_memory(err);
+    TIDE_NEED_MEMORY(ids, err);
     e.ids = ids;
     TIDE_TRY(expire_all(&e, catalog, err));
     *out = e.total;

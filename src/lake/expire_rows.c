@@ -64,15 +64,14 @@ static tide_status find_files(tide_expiry *e, tide_tx *tx, const file_stage *sta
                               tide_bind_i64("limit", e->batch)));
     e->count = 0;
     int64_t seen = 0;
-    tide_status status = TIDE_OK;
-    while ((status = tide_query_step(query, err)) == TIDE_OK) {
+    TIDE_EACH(tide_query_step(query, err)) {
         e->next_after = tide_query_col_i64(query);
         if (!tide_query_col_bool(query))
             e->ids[e->count++] = e->next_after;
         seen++;
     }
     *is_last = seen < e->batch;
-    return status < TIDE_OK ? status : TIDE_OK;
+    return TIDE_OK;
 }
 
 static tide_status send_of_file(tide_expiry *e, tide_tx *tx, const tide_sql *sql, int64_t id,

@@ -111,10 +111,8 @@ static tide_status check_all(tide_history *h, tide_error *err)
 static tide_status next_catalog(tide_history *h, int64_t after, tide_error *err)
 {
     TIDE_CLEANUP(tide_query_endp) tide_query *query = NULL;
-    const tide_status status =
-        tide_tx_one(&query, h->tx, TIDE_LAKE_SQL_CHECK_CATALOG, err, tide_bind_i64("after", after));
-    if (status != TIDE_OK)
-        return status;
+    TIDE_TRY_FOUND(tide_tx_one(&query, h->tx, TIDE_LAKE_SQL_CHECK_CATALOG, err,
+                               tide_bind_i64("after", after)));
     h->catalog_id = tide_query_col_i64(query);
     h->parent_id = tide_query_col_i64(query);
     h->fork_snapshot = tide_query_col_i64(query);

@@ -182,8 +182,7 @@ static tide_status take_begun(deeds *d, tide_query *query, tide_error *err)
     TIDE_CLEANUP(tide_freep) char *name = NULL;
     const tide_view text = tide_query_col_text(query);
     name = strndup(text.len > 0 ? text.ptr : "", text.len);
-    if (!name)
-        return tide_no_memory(err);
+    TIDE_NEED_MEMORY(name, err);
     deed.name = name;
     const bool is_first = tide_query_col_bool(query);
     if (kind == TIDE_LAKE_SCHEMA)
@@ -250,8 +249,7 @@ static tide_status take_commit(deeds *d, page *p, const commit *c, tide_error *e
 static tide_status read_commits(page *p, tide_history *h, int64_t after, tide_error *err)
 {
     p->commits = calloc(DEEDS_PAGE, sizeof *p->commits);
-    if (!p->commits)
-        return tide_no_memory(err);
+    TIDE_NEED_MEMORY(p->commits, err);
     TIDE_CLEANUP(tide_query_endp) tide_query *query = NULL;
     TIDE_TRY(tide_query_start(&query, h->tx, TIDE_LAKE_SQL_CHECK_CHANGES, err,
                               tide_bind_i64("catalog", h->catalog_id),
@@ -262,8 +260,7 @@ static tide_status read_commits(page *p, tide_history *h, int64_t after, tide_er
         c->base_id = tide_query_col_i64(query);
         c->parent_id = tide_query_col_i64(query);
         c->changes = tide_arena_text(&p->arena, tide_query_col_text(query));
-        if (!c->changes)
-            return tide_no_memory(err);
+        TIDE_NEED_MEMORY(c->changes, err);
     }
     return TIDE_OK;
 }

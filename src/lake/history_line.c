@@ -37,8 +37,7 @@ static tide_line_point *add_point(tide_history *h)
 static tide_status read_row(tide_history *h, tide_query *query, line_row *row, tide_error *err)
 {
     tide_line_point *point = add_point(h);
-    if (!point)
-        return tide_no_memory(err);
+    TIDE_NEED_MEMORY(point, err);
     point->snapshot_id = tide_query_col_i64(query);
     point->parent_id = tide_query_col_i64(query);
     point->recorded.sums[0] = (uint64_t)tide_query_col_i64(query);
@@ -174,8 +173,7 @@ static tide_status read_page(tide_history *h, tide_query *query, line_walk *walk
                              tide_error *err)
 {
     int64_t rows = 0;
-    tide_status status = TIDE_OK;
-    while ((status = tide_query_step(query, err)) == TIDE_OK) {
+    TIDE_EACH(tide_query_step(query, err)) {
         line_row row = {0};
         TIDE_TRY(read_row(h, query, &row, err));
         const int64_t snapshot = h->points[h->count - 1].snapshot_id;
@@ -184,7 +182,7 @@ static tide_status read_page(tide_history *h, tide_query *query, line_walk *walk
         rows++;
     }
     *more = rows == LINE_PAGE;
-    return status < TIDE_OK ? status : TIDE_OK;
+    return TIDE_OK;
 }
 
 static tide_status check_strays(tide_history *h, tide_error *err)

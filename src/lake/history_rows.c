@@ -109,8 +109,7 @@ static tide_status walk_page(rows_walk *walk, const row_shape *shape, bool *more
     for (int i = 0; i < shape->keys && i < KEYS_MAX; i++)
         tide_query_bind_i64(query, key_names[i], walk->keys[i]);
     int64_t rows = 0;
-    tide_status status = TIDE_OK;
-    while ((status = tide_query_step(query, err)) == TIDE_OK) {
+    TIDE_EACH(tide_query_step(query, err)) {
         for (int i = 0; i < shape->keys && i < KEYS_MAX; i++)
             walk->keys[i] = tide_query_col_i64(query);
         tide_history_row row = {.kind = shape->kind, .id = walk->keys[0]};
@@ -121,7 +120,7 @@ static tide_status walk_page(rows_walk *walk, const row_shape *shape, bool *more
         rows++;
     }
     *more = rows == ROWS_PAGE;
-    return status < TIDE_OK ? status : TIDE_OK;
+    return TIDE_OK;
 }
 
 tide_status tide_history_each_row(tide_tx *tx, int64_t catalog_id, int64_t since, int64_t upto,

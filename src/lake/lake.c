@@ -50,8 +50,7 @@ static tide_status settle_directory(char **out, const char *path, tide_error *er
     }
     const size_t len = strlen(whole);
     char *made = malloc(len + 2);
-    if (!made)
-        return tide_no_memory(err);
+    TIDE_NEED_MEMORY(made, err);
     memcpy(made, whole, len + 1);
     if (len == 0 || made[len - 1] != '/')
         memcpy(made + len, "/", 2);

@@ -4,6 +4,8 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "base/cleanup.h"
+
 void tide_mark_map_done(tide_mark_map *map)
 {
     free(map->slots);
@@ -31,8 +33,7 @@ static tide_status grow(tide_mark_map *map, tide_error *err)
 {
     tide_mark_map larger = {.capacity = map->capacity == 0 ? 64 : 2 * map->capacity};
     larger.slots = calloc(larger.capacity, sizeof *larger.slots);
-    if (!larger.slots)
-        return tide_no_memory(err);
+    TIDE_NEED_MEMORY(larger.slots, err);
     larger.count = map->count;
     for (size_t i = 0; i < map->capacity; i++)
         if (map->slots[i].snapshot_id != 0)

@@ -178,8 +178,7 @@ tide_status tide_lake_read_columns(tide_tx *tx, int64_t catalog_id, int64_t snap
     TIDE_CLEANUP(tide_freep) tide_lake_column_row *rows = NULL;
     TIDE_TRY(tide_lake_column_rows(tx, catalog_id, snapshot, table_id, &rows, count, err));
     tide_lake_column *columns = calloc((size_t)*count + 1, sizeof *columns);
-    if (!columns)
-        return tide_no_memory(err);
+    TIDE_NEED_MEMORY(columns, err);
     assert(rows || *count == 0);
     for (int i = 0; i < *count; i++)
         columns[i] = rows[i].seen;

@@ -182,8 +182,7 @@ static tide_status take_column(cursor *c, tide_lake_column_def *column, tide_err
     TIDE_TRY(take_type(c, type, err));
     column->name = strdup(name);
     column->type = strdup(type);
-    if (!column->name || !column->type)
-        return tide_no_memory(err);
+    TIDE_NEED_MEMORY(column->name && column->type, err);
     return take_constraints(c, column, err);
 }
 
@@ -202,8 +201,7 @@ tide_status tide_lake_columns_parse(const char *text, tide_lake_column_def **out
 {
     cursor c = {.text = text, .at = text};
     TIDE_CLEANUP(free_list) column_list list = {.all = calloc(COLUMN_MAX, sizeof *list.all)};
-    if (!list.all)
-        return tide_no_memory(err);
+    TIDE_NEED_MEMORY(list.all, err);
     do {
         if (list.count > 0)
             c.at++;

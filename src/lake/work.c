@@ -101,8 +101,7 @@ tide_status tide_lake_work_append(tide_lake_work *work, const char *schema, cons
                                   const char *source, tide_lake_format format, tide_error *err)
 {
     tide_lake_batch *batch = add_batch(work);
-    if (!batch)
-        return tide_no_memory(err);
+    TIDE_NEED_MEMORY(batch, err);
     TIDE_TRY(need_files(work, batch, schema, table, err));
     TIDE_TRY(tide_lake_write_rows(work->data, &batch->table, source, format, &batch->written, err));
     count_files(work, &batch->written);
@@ -147,15 +146,13 @@ tide_status tide_lake_work_delete(tide_lake_work *work, const char *schema, cons
                                   const char *condition, tide_error *err)
 {
     tide_lake_batch *batch = add_batch(work);
-    if (!batch)
-        return tide_no_memory(err);
+    TIDE_NEED_MEMORY(batch, err);
     TIDE_TRY(need_files(work, batch, schema, table, err));
     TIDE_TRY(check_untouched(work, batch, table, err));
     file_look look = {work, batch};
     TIDE_TRY(tide_store_read(tide_lake_store(work->lake), read_files, &look, err));
     TIDE_CLEANUP(tide_freep) int *which = calloc((size_t)batch->files.count + 1, sizeof *which);
-    if (!which)
-        return tide_no_memory(err);
+    TIDE_NEED_MEMORY(which, err);
     int64_t rows = 0;
     TIDE_TRY(tide_lake_find_deletes(work->data, &batch->table, &batch->files, condition,
                                     &batch->written, which, &rows, err));

@@ -3,6 +3,7 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "base/cleanup.h"
 #include "base/digest.h"
 
 /* ---- logs ---- */
@@ -79,10 +80,8 @@ static tide_status read_log(tide_otlp *otlp, tide_otlp_message *message)
                          .body = tide_view_of(""),
                          .event_name = tide_view_of("")};
     tide_otlp_field field;
-    tide_status status;
-    while ((status = tide_otlp_next(message, &field)) == TIDE_OK)
+    TIDE_EACH(tide_otlp_next(message, &field))
         TIDE_TRY(read_field(otlp, message, &field, &record));
-    TIDE_TRY(status);
     TIDE_TRY(tide_otlp_add_attribute(otlp, "event.name", record.event_name));
     if (!tide_otlp_accept(otlp, record.body.len + record.severity_text.len))
         return TIDE_OK;
@@ -94,8 +93,7 @@ static tide_status read_log(tide_otlp *otlp, tide_otlp_message *message)
 tide_status tide_otlp_new(tide_otlp **out, const tide_otlp_options *options, tide_error *err)
 {
     tide_otlp *otlp = calloc(1, sizeof *otlp);
-    if (!otlp)
-        return tide_no_memory(err);
+    TIDE_NEED_MEMORY(otlp, err);
     otlp->options = *options;
     for (int layer = 0; layer < TIDE_OTLP_LAYER_COUNT; layer++)
         tide_arena_init(&otlp->arenas[layer], layer == TIDE_OTLP_LAYER_DICTIONARY
@@ -200,8 +198,7 @@ tide_status tide_otlp_read_attribute(tide_otlp *otlp, const tide_otlp_message *p
     tide_view key = tide_view_of("");
     tide_view value = tide_view_of("");
     tide_otlp_field part;
-    tide_status status;
-    while ((status = tide_otlp_next(&pair, &part)) == TIDE_OK) {
+    TIDE_EACH(tide_otlp_next(&pair, &part)) {
         if (part.number != TIDE_OTLP_PAIR_VALUE) {
             key = tide_otlp_key_text(otlp, &part);
             continue;
@@ -210,7 +207,6 @@ tide_status tide_otlp_read_attribute(tide_otlp *otlp, const tide_otlp_message *p
         tide_otlp_enter(&any, &pair, &part);
         TIDE_TRY(tide_otlp_value_text(otlp, &any, &value));
     }
-    TIDE_TRY(status);
     return push_attribute(otlp, key, value);
 }
 
@@ -376,8 +372,7 @@ static tide_status read_owner(tide_otlp *otlp, const tide_otlp_message *group,
     tide_otlp_enter(&owner, group, field);
     tide_view version = tide_view_of("");
     tide_otlp_field part;
-    tide_status status;
-    while ((status = tide_otlp_next(&owner, &part)) == TIDE_OK) {
+    TIDE_EACH(tide_otlp_next(&owner, &part)) {
         if (part.number == list)
             TIDE_TRY(tide_otlp_read_attribute(otlp, &owner, &part));
         else if (part.number == TIDE_OTLP_SCOPE_NAME)
@@ -385,7 +380,6 @@ static tide_status read_owner(tide_otlp *otlp, const tide_otlp_message *group,
         else
             version = part.text;
     }
-    TIDE_TRY(status);
     if (owner.reader->is_overfull || otlp->reader.is_overfull)
         tide_otlp_note_flaw(otlp, TIDE_OTLP_REASON_ATTRIBUTE_BYTES);
     otlp->reader.is_overfull = false;
@@ -470,15 +464,13 @@ static tide_status read_request(tide_otlp *otlp, tide_otlp_format format, tide_v
     if (otlp->signal == TIDE_OTLP_PROFILES && !otlp->dictionary.is_numbered)
         TIDE_TRY(tide_otlp_dictionary_read(otlp, &root));
     tide_otlp_field field;
-    tide_status status;
-    while ((status = tide_otlp_next(&root, &field)) == TIDE_OK) {
+    TIDE_EACH(tide_otlp_next(&root, &field)) {
         if (field.number != TIDE_OTLP_REQUEST_RESOURCES)
             continue;
         tide_otlp_message group;
         tide_otlp_enter(&group, &root, &field);
         TIDE_TRY(read_group(otlp, &group, false));
     }
-    TIDE_TRY(status);
     return tide_otlp_read_end(&otlp->reader);
 }
 

@@ -82,14 +82,12 @@ static tide_status read_mapping(tide_otlp *otlp, tide_otlp_message *message)
     tide_otlp_dictionary *dictionary = &otlp->dictionary;
     tide_otlp_binary mapping = {.first = index_count(dictionary), .build_id = tide_view_of("")};
     tide_otlp_field field;
-    tide_status status;
-    while ((status = tide_otlp_next(message, &field)) == TIDE_OK) {
+    TIDE_EACH(tide_otlp_next(message, &field)) {
         if (field.number == TIDE_OTLP_MAPPING_FILENAME)
             mapping.filename = narrow(field.u64);
         else
             TIDE_TRY(add_index(otlp, field.u64));
     }
-    TIDE_TRY(status);
     mapping.count = index_count(dictionary) - mapping.first;
     return add(otlp, &dictionary->mappings, &mapping, sizeof mapping);
 }
@@ -101,10 +99,8 @@ static tide_status read_line(tide_otlp *otlp, const tide_otlp_message *location,
     tide_otlp_enter(&line, location, field);
     uint64_t function = 0;
     tide_otlp_field part;
-    tide_status status;
-    while ((status = tide_otlp_next(&line, &part)) == TIDE_OK)
+    TIDE_EACH(tide_otlp_next(&line, &part))
         function = part.u64;
-    TIDE_TRY(status);
     return add_index(otlp, function);
 }
 
@@ -113,8 +109,7 @@ static tide_status read_location(tide_otlp *otlp, tide_otlp_message *message)
     tide_otlp_dictionary *dictionary = &otlp->dictionary;
     tide_otlp_location location = {.first = index_count(dictionary)};
     tide_otlp_field field;
-    tide_status status;
-    while ((status = tide_otlp_next(message, &field)) == TIDE_OK) {
+    TIDE_EACH(tide_otlp_next(message, &field)) {
         if (field.number == TIDE_OTLP_LOCATION_MAPPING)
             location.mapping = narrow(field.u64);
         else if (field.number == TIDE_OTLP_LOCATION_ADDRESS)
@@ -122,7 +117,6 @@ static tide_status read_location(tide_otlp *otlp, tide_otlp_message *message)
         else
             TIDE_TRY(read_line(otlp, message, &field));
     }
-    TIDE_TRY(status);
     location.count = index_count(dictionary) - location.first;
     return add(otlp, &dictionary->locations, &location, sizeof location);
 }
@@ -134,14 +128,12 @@ static tide_status read_function(tide_otlp *otlp, tide_otlp_message *message)
     uint32_t system_name = 0;
     uint32_t name = 0;
     tide_otlp_field field;
-    tide_status status;
-    while ((status = tide_otlp_next(message, &field)) == TIDE_OK) {
+    TIDE_EACH(tide_otlp_next(message, &field)) {
         if (field.number == TIDE_OTLP_FUNCTION_NAME)
             name = narrow(field.u64);
         else
             system_name = narrow(field.u64);
     }
-    TIDE_TRY(status);
     frame.name.len = name != 0 ? name : system_name;
     return add(otlp, &otlp->dictionary.frames, &frame, sizeof frame);
 }
@@ -151,10 +143,8 @@ static tide_status read_stack(tide_otlp *otlp, tide_otlp_message *message)
     tide_otlp_dictionary *dictionary = &otlp->dictionary;
     tide_otlp_range stack = {.first = index_count(dictionary)};
     tide_otlp_field field;
-    tide_status status;
-    while ((status = tide_otlp_next(message, &field)) == TIDE_OK)
+    TIDE_EACH(tide_otlp_next(message, &field))
         TIDE_TRY(add_index(otlp, field.u64));
-    TIDE_TRY(status);
     stack.count = index_count(dictionary) - stack.first;
     return add(otlp, &dictionary->stacks, &stack, sizeof stack);
 }
@@ -163,8 +153,7 @@ static tide_status read_pair(tide_otlp *otlp, tide_otlp_message *message)
 {
     tide_otlp_pair pair = {.key = tide_view_of(""), .value = tide_view_of("")};
     tide_otlp_field field;
-    tide_status status;
-    while ((status = tide_otlp_next(message, &field)) == TIDE_OK) {
+    TIDE_EACH(tide_otlp_next(message, &field)) {
         if (field.number == TIDE_OTLP_ENTRY_KEY) {
             pair.key_index = narrow(field.u64);
             continue;
@@ -173,7 +162,6 @@ static tide_status read_pair(tide_otlp *otlp, tide_otlp_message *message)
         tide_otlp_enter(&any, message, &field);
         TIDE_TRY(tide_otlp_value_text(otlp, &any, &pair.value));
     }
-    TIDE_TRY(status);
     return add(otlp, &otlp->dictionary.pairs, &pair, sizeof pair);
 }
 
@@ -410,8 +398,7 @@ tide_status tide_otlp_dictionary_number(tide_otlp_dictionary *dictionary,
     const size_t count = COUNT(tide_otlp_frame, dictionary->frames);
     TIDE_CLEANUP(tide_freep) tide_view *names = calloc(count + 1, sizeof *names);
     TIDE_CLEANUP(tide_freep) uint64_t *ids = calloc(count + 1, sizeof *ids);
-    if (!names || !ids)
-        return tide_no_memory(err);
+    TIDE_NEED_MEMORY(names && ids, err);
     dictionary->is_numbered = true;
     int used = 0;
     for (size_t i = 0; i < count; i++) {

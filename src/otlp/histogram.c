@@ -4,6 +4,7 @@
 #include <string.h>
 #include <xxhash.h>
 
+#include "base/cleanup.h"
 #include "otlp/metrics.h"
 
 double tide_otlp_histogram_upper(const tide_otlp_histogram *histogram, int bucket)
@@ -377,11 +378,9 @@ tide_status tide_otlp_read_histogram(tide_otlp *otlp, const tide_otlp_metric *me
 {
     clear_point(&otlp->histogram, is_exponential);
     tide_otlp_field field;
-    tide_status status;
-    while ((status = tide_otlp_next(message, &field)) == TIDE_OK)
+    TIDE_EACH(tide_otlp_next(message, &field))
         TIDE_TRY(is_exponential ? read_exponential_field(otlp, message, &field)
                                 : read_explicit_field(otlp, message, &field));
-    TIDE_TRY(status);
     if (otlp->histogram.flags & TIDE_OTLP_FLAG_NO_VALUE) {
         otlp->output->unchanged++;
         return TIDE_OK;

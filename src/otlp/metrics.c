@@ -2,6 +2,8 @@
 
 #include <string.h>
 
+#include "base/cleanup.h"
+
 /* ---- classes of metrics ---- */
 
 typedef struct class_name {
@@ -145,8 +147,7 @@ static tide_status read_number(tide_otlp *otlp, const tide_otlp_metric *metric,
     double value = 0;
     bool has_value = false;
     tide_otlp_field field;
-    tide_status status;
-    while ((status = tide_otlp_next(point, &field)) == TIDE_OK) {
+    TIDE_EACH(tide_otlp_next(point, &field)) {
         if (field.number == TIDE_OTLP_POINT_TIME)
             time_ns = field.u64;
         else if (field.number == TIDE_OTLP_NUMBER_FLAGS)
@@ -159,7 +160,6 @@ static tide_status read_number(tide_otlp *otlp, const tide_otlp_metric *metric,
                 field.number == TIDE_OTLP_NUMBER_DOUBLE ? field.f64 : (double)(int64_t)field.u64;
         }
     }
-    TIDE_TRY(status);
     if (flags & TIDE_OTLP_FLAG_NO_VALUE) {
         otlp->output->unchanged++;
         return TIDE_OK;
@@ -232,8 +232,7 @@ static tide_status read_summary(tide_otlp *otlp, const tide_otlp_metric *metric,
 {
     summary s = {0};
     tide_otlp_field field;
-    tide_status status;
-    while ((status = tide_otlp_next(point, &field)) == TIDE_OK) {
+    TIDE_EACH(tide_otlp_next(point, &field)) {
         if (field.number == TIDE_OTLP_POINT_TIME)
             s.time_ns = field.u64;
         else if (field.number == TIDE_OTLP_SUMMARY_COUNT)
@@ -247,7 +246,6 @@ static tide_status read_summary(tide_otlp *otlp, const tide_otlp_metric *metric,
         else if (field.number == TIDE_OTLP_SUMMARY_ATTRIBUTES)
             TIDE_TRY(tide_otlp_read_attribute(otlp, point, &field));
     }
-    TIDE_TRY(status);
     if (s.flags & TIDE_OTLP_FLAG_NO_VALUE) {
         otlp->output->unchanged++;
         return TIDE_OK;

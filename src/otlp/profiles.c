@@ -1,4 +1,5 @@
 /* profiles.c - profiles: a record per sample. A profile is taken whole or not at all, so it is checked before its first record. */
+#include "base/cleanup.h"
 #include "otlp/decode.h"
 
 #include "feed/record.h"
@@ -82,14 +83,12 @@ static tide_status read_type(tide_otlp *otlp, const tide_otlp_message *message,
     uint64_t name = 0;
     uint64_t unit = 0;
     tide_otlp_field part;
-    tide_status status;
-    while ((status = tide_otlp_next(&type, &part)) == TIDE_OK) {
+    TIDE_EACH(tide_otlp_next(&type, &part)) {
         if (part.number == TIDE_OTLP_TYPE_NAME)
             name = part.u64;
         else
             unit = part.u64;
     }
-    TIDE_TRY(status);
     classify(p, tide_otlp_dictionary_string(&otlp->dictionary, name),
              tide_otlp_dictionary_string(&otlp->dictionary, unit));
     return TIDE_OK;
@@ -153,8 +152,7 @@ static tide_status read_sample(tide_otlp *otlp, const tide_otlp_message *message
     s->flaw = TIDE_OTLP_REASON_NONE;
     s->id_count = 0; /* a sample with a flaw has no stack */
     tide_otlp_field part;
-    tide_status status;
-    while ((status = tide_otlp_next(&entry, &part)) == TIDE_OK) {
+    TIDE_EACH(tide_otlp_next(&entry, &part)) {
         if (part.number == TIDE_OTLP_SAMPLE_STACK)
             s->stack = part.u64;
         else if (part.number == TIDE_OTLP_SAMPLE_ATTRIBUTES)
@@ -164,7 +162,6 @@ static tide_status read_sample(tide_otlp *otlp, const tide_otlp_message *message
         else if (s->time_count++ == 0)
             s->time_ns = part.u64;
     }
-    TIDE_TRY(status);
     if (s->value_count + s->time_count == 0 ||
         (s->value_count > 0 && s->time_count > 0 && s->value_count != s->time_count))
         s->flaw = TIDE_OTLP_REASON_NO_VALUE;
@@ -267,10 +264,8 @@ static tide_status check_profile(tide_otlp *otlp, const tide_otlp_message *messa
     tide_otlp_look_ahead(&ahead, message);
     *p = (profile){.pid = tide_otlp_find_number(otlp, pid_keys)};
     tide_otlp_field field;
-    tide_status status;
-    while ((status = tide_otlp_next(&ahead.message, &field)) == TIDE_OK)
+    TIDE_EACH(tide_otlp_next(&ahead.message, &field))
         TIDE_TRY(check_field(otlp, &ahead.message, &field, p, s));
-    TIDE_TRY(status);
     if (p->kind == PROFILE_OTHER)
         tide_otlp_note_flaw(otlp, TIDE_OTLP_REASON_PROFILE_TYPE);
     return TIDE_OK;

@@ -6,6 +6,7 @@
 #include <string.h>
 
 #include "base/bytes/protobuf_fields.h"
+#include "base/cleanup.h"
 #include "base/digest.h"
 #include "base/text/base64.h"
 #include "base/text/json_canon.h"
@@ -117,9 +118,7 @@ static tide_status next_protobuf(tide_otlp_message *message, tide_otlp_field *fi
         reader->at = message->resume;
         tide_reader fields = reader_to(reader, message->end);
         tide_wire_field found;
-        const tide_status status = tide_wire_next(&fields, &found, reader->err);
-        if (status != TIDE_OK)
-            return status;
+        TIDE_TRY_FOUND(tide_wire_next(&fields, &found, reader->err));
         message->resume = fields.offset;
         const tide_otlp_field_type *type =
             found.number < message->type->count ? &message->type->fields[found.number] : NULL;

@@ -1,3 +1,4 @@
+#include "base/cleanup.h"
 #include "otlp/decode.h"
 
 #include <inttypes.h>
@@ -79,8 +80,7 @@ static tide_status write_head(tide_otlp *otlp, tide_buffer *out, const tide_otlp
     uint64_t time_ns = 0;
     tide_otlp_id ids[2] = {{.len = 0}, {.len = 0}};
     tide_otlp_field field;
-    tide_status status;
-    while ((status = tide_otlp_next(&ahead.message, &field)) == TIDE_OK) {
+    TIDE_EACH(tide_otlp_next(&ahead.message, &field)) {
         if (field.type->kind == TIDE_OTLP_KIND_TEXT)
             name = field.text;
         else if (field.type->kind == TIDE_OTLP_KIND_FIXED64)
@@ -88,7 +88,6 @@ static tide_status write_head(tide_otlp *otlp, tide_buffer *out, const tide_otlp
         else if (field.type->kind == TIDE_OTLP_KIND_ID)
             ids[field.number - TIDE_OTLP_LINK_TRACE_ID] = field.id;
     }
-    TIDE_TRY(status);
     message->reader->is_overfull |= ahead.reader.is_overfull;
     if (is_event) {
         TIDE_TRY(tide_otlp_note_status(
@@ -254,10 +253,8 @@ tide_status tide_otlp_read_span(tide_otlp *otlp, tide_otlp_message *message)
               .trace_state = tide_view_of(""),
               .status_message = tide_view_of("")};
     tide_otlp_field field;
-    tide_status status;
-    while ((status = tide_otlp_next(message, &field)) == TIDE_OK)
+    TIDE_EACH(tide_otlp_next(message, &field))
         TIDE_TRY(read_field(otlp, message, &field, &s));
-    TIDE_TRY(status);
     check_span(otlp, &s);
     TIDE_TRY(add_rest(otlp, &s));
     if (!tide_otlp_accept(otlp, s.name.len))

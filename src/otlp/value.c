@@ -88,15 +88,13 @@ static tide_status write_array(tide_otlp *otlp, tide_buffer *out, tide_otlp_mess
     TIDE_TRY(write_raw(otlp, out, tide_view_of("[")));
     const char *separator = "";
     tide_otlp_field field;
-    tide_status status;
-    while ((status = tide_otlp_next(array, &field)) == TIDE_OK) {
+    TIDE_EACH(tide_otlp_next(array, &field)) {
         tide_otlp_message any;
         tide_otlp_enter(&any, array, &field);
         TIDE_TRY(write_raw(otlp, out, tide_view_of(separator)));
         TIDE_TRY(write_any(otlp, out, &any, depth));
         separator = ",";
     }
-    TIDE_TRY(status);
     return write_raw(otlp, out, tide_view_of("]"));
 }
 
@@ -132,8 +130,7 @@ static tide_status write_pair(tide_otlp *otlp, tide_buffer *out, tide_otlp_messa
     bool has_key = false;
     bool has_value = false;
     tide_otlp_field field;
-    tide_status status;
-    while ((status = tide_otlp_next(pair, &field)) == TIDE_OK) {
+    TIDE_EACH(tide_otlp_next(pair, &field)) {
         if (field.number != TIDE_OTLP_PAIR_VALUE && !has_key) {
             has_key = true;
             TIDE_TRY(write_key(otlp, out, start, tide_otlp_key_text(otlp, &field), has_value));
@@ -144,7 +141,6 @@ static tide_status write_pair(tide_otlp *otlp, tide_buffer *out, tide_otlp_messa
             TIDE_TRY(write_any(otlp, out, &any, depth));
         }
     }
-    TIDE_TRY(status);
     if (!has_key)
         TIDE_TRY(write_key(otlp, out, start, tide_view_of(""), has_value));
     return has_value ? TIDE_OK : write_raw(otlp, out, tide_view_of("null"));
@@ -156,8 +152,7 @@ static tide_status write_pairs(tide_otlp *otlp, tide_buffer *out, tide_otlp_mess
     TIDE_TRY(write_raw(otlp, out, tide_view_of("{")));
     const char *separator = "";
     tide_otlp_field field;
-    tide_status status;
-    while ((status = tide_otlp_next(owner, &field)) == TIDE_OK) {
+    TIDE_EACH(tide_otlp_next(owner, &field)) {
         if (field.number != number)
             continue;
         tide_otlp_message pair;
@@ -166,7 +161,6 @@ static tide_status write_pairs(tide_otlp *otlp, tide_buffer *out, tide_otlp_mess
         TIDE_TRY(write_pair(otlp, out, &pair, depth));
         separator = ",";
     }
-    TIDE_TRY(status);
     return write_raw(otlp, out, tide_view_of("}"));
 }
 

@@ -21,8 +21,7 @@ tide_status tide_agent_clients_open(tide_agent_clients **out,
                                     tide_env *env, tide_error *err)
 {
     tide_agent_clients *links = calloc(1, sizeof *links);
-    if (!links)
-        return tide_no_memory(err);
+    TIDE_NEED_MEMORY(links, err);
     links->security = *security;
     links->metrics = metrics;
     links->env = env;

@@ -116,8 +116,7 @@ static tide_status add_cursor(void *arg, const char *table, const tide_node_id *
         p->origins = calloc(CHECKPOINTS_MAX, sizeof *p->origins);
         p->of_table = calloc(CHECKPOINTS_MAX, sizeof *p->of_table);
     }
-    if (!p->stated || !p->origins || !p->of_table)
-        return tide_no_memory(err);
+    TIDE_NEED_MEMORY(p->stated && p->origins && p->of_table, err);
     tide_uuid id;
     memcpy(id.bytes, origin->bytes, sizeof id.bytes);
     tide_uuid_format(&id, p->origins[p->stated_count]);
@@ -199,8 +198,7 @@ static tide_status take_page(pulling *p, stream *s, const REPLICA(TableEventsRes
     s->items = calloc(page->n_events + 1, sizeof *s->items);
     s->count = 0;
     s->at = 0;
-    if (!s->items)
-        return tide_no_memory(err);
+    TIDE_NEED_MEMORY(s->items, err);
     for (size_t i = 0; i < page->n_events; i++) {
         const REPLICA(TableEvent) *from = page->events[i];
         TIDE_CLEANUP(tide_event_done) tide_event event = {.seq = 0};
@@ -213,8 +211,7 @@ static tide_status take_page(pulling *p, stream *s, const REPLICA(TableEventsRes
         }
         item *to = &s->items[s->count];
         const char *body = tide_arena_copy(&s->arena, from->body.data, from->body.len);
-        if (!body)
-            return tide_no_memory(err);
+        TIDE_NEED_MEMORY(body, err);
         to->body = tide_view_bytes(body, from->body.len);
         TIDE_TRY(tide_event_decode(&event, to->body, err));
         to->origin = event.origin;
@@ -250,8 +247,7 @@ static tide_status read_page(pulling *p, stream *s, tide_error *err)
     REPLICA(TableEventsRequest) request = REPLICA_INIT(TABLE_EVENTS_REQUEST);
     TIDE_CLEANUP(tide_freep)
     REPLICA(OriginCheckpoint) **from = calloc(p->stated_count + 1, sizeof(void *));
-    if (!from)
-        return tide_no_memory(err);
+    TIDE_NEED_MEMORY(from, err);
     for (size_t i = 0; i < p->stated_count; i++)
         if (p->of_table[i] == s->table)
             from[request.n_from_by_origin++] = &p->stated[i];
@@ -319,8 +315,7 @@ static tide_status add_event(pulling *p, const item *event, tide_error *err)
         p->group_bytes >= GROUP_BYTES)
         TIDE_TRY(flush(p, err));
     const char *body = tide_arena_copy(&p->group_arena, event->body.ptr, event->body.len);
-    if (!body)
-        return tide_no_memory(err);
+    TIDE_NEED_MEMORY(body, err);
     p->group[p->group_count++] = tide_view_bytes(body, event->body.len);
     p->group_bytes += event->body.len;
     p->last = *event;
@@ -348,8 +343,7 @@ static tide_status open_streams(pulling *p, bool is_full, tide_error *err)
 {
     streams_done(p);
     p->streams = calloc((size_t)p->tables.table_count + 1, sizeof *p->streams);
-    if (!p->streams)
-        return tide_no_memory(err);
+    TIDE_NEED_MEMORY(p->streams, err);
     for (int i = 0; i < p->tables.table_count; i++) {
         stream *s = &p->streams[p->count++];
         *s = (stream){.table = p->tables.tables[i].name, .page_size = PAGE_SIZE, .has_more = true};
@@ -395,8 +389,7 @@ tide_status tide_table_events_pull(tide_node *node, const tide_table_events_sour
     memcpy(id.bytes, own.bytes, sizeof id.bytes);
     tide_uuid_format(&id, p.requester);
     p.group = calloc(GROUP_EVENTS, sizeof *p.group);
-    if (!p.group)
-        return tide_no_memory(err);
+    TIDE_NEED_MEMORY(p.group, err);
     TIDE_TRY(tide_peer_look(node, NULL, err));
     TIDE_TRY(tide_peer_tables(node, &p.tables, err));
     TIDE_TRY(pull_all(&p, false, err));

@@ -83,8 +83,7 @@ static tide_status put_table(tide_buffer *out, uint32_t field, REPLICA(Table) * 
     const size_t count = (size_t)from->schema_count;
     TIDE_CLEANUP(tide_freep) REPLICA(Schema) *schemas = calloc(count + 1, sizeof *schemas);
     TIDE_CLEANUP(tide_freep) REPLICA(Schema) **list = calloc(count + 1, sizeof(void *));
-    if (!schemas || !list)
-        return tide_no_memory(err);
+    TIDE_NEED_MEMORY(schemas && list, err);
     for (size_t i = 0; i < count; i++) {
         schemas[i] = (REPLICA(Schema))REPLICA_INIT(SCHEMA);
         schemas[i].schema = from->schemas[i].schema;

@@ -75,8 +75,7 @@ static tide_status decode_page(page *out, const tide_view *events, int count, ti
                          PAGE_BYTES_MAX);
     tide_arena_init(&out->arena, (size_t)PAGE_EVENTS_MAX * sizeof(tide_event));
     out->events = (tide_event **)calloc((size_t)count + 1, sizeof(tide_event *));
-    if (!out->events)
-        return tide_no_memory(err);
+    TIDE_NEED_MEMORY(out->events, err);
     out->bytes = events;
     for (int i = 0; i < count; i++) {
         TIDE_TRY(add_event(out, events[i], err));
@@ -186,8 +185,7 @@ static tide_status take_page(apply_call *call, tide_foreign_tx *tx, tide_log_ori
     batch of = {.cut = 0};
     TIDE_CLEANUP(tide_desk_done) tide_desk desk = {.tx = NULL};
     TIDE_CLEANUP(tide_freep) bool *is_new = calloc((size_t)p->count, sizeof *is_new);
-    if (!is_new)
-        return tide_no_memory(err);
+    TIDE_NEED_MEMORY(is_new, err);
     TIDE_TRY(check_numbers(call->node, origin, p, err));
     TIDE_TRY(settle_page(call, tx, origin, is_new, err));
     if (call->applied.known == p->count)

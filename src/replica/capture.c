@@ -324,8 +324,7 @@ tide_status tide_capture_settle_gone(tide_foreign_tx *tx, const tide_table *reco
 {
     TIDE_CLEANUP(tide_freep)
     tide_sql_value *values = calloc((size_t)recorded->column_count, sizeof *values);
-    if (!values)
-        return tide_no_memory(err);
+    TIDE_NEED_MEMORY(values, err);
     TIDE_CLEANUP(tide_foreign_endp) tide_foreign_query *notes = NULL;
     TIDE_TRY(tide_table_query(&notes, tx, recorded, TIDE_TABLE_GONE_READ, err));
     bool is_any = false;
@@ -452,10 +451,8 @@ static tide_status take_name(tide_foreign_tx *tx, const tide_table *table, tide_
     int64_t id = 0;
     {
         TIDE_CLEANUP(tide_foreign_endp) tide_foreign_query *query = NULL;
-        const tide_status status = tide_foreign_first(&query, tx, TIDE_TEMPLATE_NAMES_TAKEN->text,
-                                                      err, tide_bind_text("name", table->name));
-        if (status != TIDE_OK)
-            return status < TIDE_OK ? status : TIDE_OK;
+        TIDE_OK_IF_NONE(tide_foreign_first(&query, tx, TIDE_TEMPLATE_NAMES_TAKEN->text, err,
+                                           tide_bind_text("name", table->name)));
         id = tide_foreign_col_i64(query);
         const tide_view name = tide_foreign_col_bytes(query);
         tide_view_copy(holder, sizeof holder, name);
@@ -574,9 +571,7 @@ static tide_status untrack(tide_foreign_tx *tx, void *arg, tide_error *err)
 {
     request *r = arg;
     TIDE_CLEANUP(tide_table_done) tide_table table = {0};
-    const tide_status status = tide_table_find(&table, tx, r->name, err);
-    if (status != TIDE_OK)
-        return status;
+    TIDE_TRY_FOUND(tide_table_find(&table, tx, r->name, err));
     bool is_empty = false;
     TIDE_TRY(tide_capture_is_folded(tx, &table, &is_empty, err));
     r->is_fold_wanted = !is_empty;

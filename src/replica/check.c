@@ -39,8 +39,7 @@ static tide_status add_name(name_list *list, tide_view name, int64_t id, tide_er
     TIDE_TRY(tide_list_room((void *)&list->names, list->count, sizeof(char *), TIDE_LIST_MAX, err));
     TIDE_TRY(tide_list_room(&list->ids, list->count, sizeof *list->ids, TIDE_LIST_MAX, err));
     char *copy = tide_table_copy(name);
-    if (!copy)
-        return tide_no_memory(err);
+    TIDE_NEED_MEMORY(copy, err);
     list->names[list->count] = copy;
     list->ids[list->count++] = id;
     return TIDE_OK;
@@ -105,11 +104,9 @@ static tide_status find_hook_names(name_list *out, tide_foreign_tx *tx, const ti
     char hook[64];
     (void)snprintf(hook, sizeof hook, "tide_capture_%" PRId64 "_insert", recorded->id);
     TIDE_CLEANUP(tide_foreign_endp) tide_foreign_query *query = NULL;
-    const tide_status status = tide_foreign_first(&query, tx, TIDE_TEMPLATE_HOOK_TEXT->text, err,
-                                                  tide_bind_text("name", hook),
-                                                  tide_bind_text("table_name", recorded->name));
-    if (status != TIDE_OK)
-        return status < TIDE_OK ? status : TIDE_OK;
+    TIDE_OK_IF_NONE(tide_foreign_first(&query, tx, TIDE_TEMPLATE_HOOK_TEXT->text, err,
+                                       tide_bind_text("name", hook),
+                                       tide_bind_text("table_name", recorded->name)));
     if (!read_hook_names(out, tide_foreign_col_bytes(query)) ||
         out->count != recorded->column_count) {
         name_list_done(out);
@@ -168,8 +165,7 @@ static tide_status align(tide_table *live, const tide_table *recorded, tide_fore
     const size_t count = (size_t)live->column_count;
     TIDE_CLEANUP(tide_freep) tide_table_column *columns = calloc(count, sizeof *columns);
     TIDE_CLEANUP(tide_freep) int *place = calloc(count, sizeof *place); /* from 1; 0: not yet */
-    if (!columns || !place)
-        return tide_no_memory(err);
+    TIDE_NEED_MEMORY(columns && place, err);
     int used = 0;
     for (int i = 0; i < recorded->column_count; i++) {
         const int at = find_successor(live, recorded, &hooks, in_order, i);
@@ -205,8 +201,7 @@ tide_status tide_capture_fits(bool *out, const tide_table *recorded, tide_foreig
     TIDE_CLEANUP(tide_table_done) tide_table live = {0};
     TIDE_CLEANUP(tide_freep)
     int *map = calloc((size_t)recorded->column_count + 1, sizeof *map);
-    if (!map)
-        return tide_no_memory(err);
+    TIDE_NEED_MEMORY(map, err);
     TIDE_TRY(tide_table_read(&live, tx, recorded->name, err));
     TIDE_TRY(align(&live, recorded, tx, map, &kept, err));
     *out = is_same_key(&live, recorded, map);
@@ -220,10 +215,8 @@ static tide_status find_new_name(tide_foreign_tx *tx, int64_t id, const tide_tem
                                  char out[TIDE_EVENT_TABLE_MAX + 1], tide_error *err)
 {
     TIDE_CLEANUP(tide_foreign_endp) tide_foreign_query *query = NULL;
-    const tide_status status =
-        tide_foreign_first(&query, tx, template->text, err, tide_bind_i64("table_id", id));
-    if (status != TIDE_OK)
-        return status;
+    TIDE_TRY_FOUND(
+        tide_foreign_first(&query, tx, template->text, err, tide_bind_i64("table_id", id)));
     const tide_view name = tide_foreign_col_bytes(query);
     if (name.len > TIDE_EVENT_TABLE_MAX)
         return tide_fail(err, TIDE_E_UNSUPPORTED, "a table's name has at most %d bytes",
@@ -265,11 +258,8 @@ static tide_status tell_renamed(checking *c, const tide_table *live, tide_error 
 {
     {
         TIDE_CLEANUP(tide_foreign_endp) tide_foreign_query *query = NULL;
-        const tide_status status =
-            tide_foreign_first(&query, c->tx, TIDE_TEMPLATE_NAMES_NOTED->text, err,
-                               tide_bind_i64("table_id", live->id));
-        if (status != TIDE_OK)
-            return status < TIDE_OK ? status : TIDE_OK;
+        TIDE_OK_IF_NONE(tide_foreign_first(&query, c->tx, TIDE_TEMPLATE_NAMES_NOTED->text, err,
+                                           tide_bind_i64("table_id", live->id)));
         const tide_view before = tide_foreign_col_bytes(query);
         c->here.changed++;
         report(
@@ -294,8 +284,7 @@ static tide_status log_added(tide_foreign_tx *tx, const tide_table *table, const
     int count = 0;
     TIDE_CLEANUP(tide_freep)
     tide_sql_value *values = calloc((size_t)table->column_count, sizeof *values);
-    if (!values)
-        return tide_no_memory(err);
+    TIDE_NEED_MEMORY(values, err);
     for (int i = 0; i < table->column_count; i++)
         if (is_added[i])
             added[count++] = i;
@@ -375,8 +364,7 @@ static tide_status log_implicit(tide_foreign_tx *tx, const tide_table *file,
     tide_sql_value *values = calloc((size_t)file->column_count, sizeof *values);
     TIDE_CLEANUP(tide_freep)
     bool *is_written = calloc((size_t)file->column_count, sizeof *is_written);
-    if (!values || !is_written)
-        return tide_no_memory(err);
+    TIDE_NEED_MEMORY(values && is_written, err);
     TIDE_TRY(print_defaults(&prints, tx, recorded, err));
     TIDE_CLEANUP(tide_foreign_endp) tide_foreign_query *query = NULL;
     TIDE_TRY(tide_table_query(&query, tx, file, TIDE_TABLE_ROW_WALK, err));
@@ -457,8 +445,7 @@ static tide_status repair(checking *c, const tide_table *live, const tide_table 
     TIDE_CLEANUP(tide_freep) int *map = calloc((size_t)before + 1, sizeof *map);
     TIDE_CLEANUP(tide_freep)
     bool *is_added = calloc((size_t)live->column_count + 1, sizeof *is_added);
-    if (!map || !is_added)
-        return tide_no_memory(err);
+    TIDE_NEED_MEMORY(map && is_added, err);
     TIDE_TRY(tide_table_read(&file, c->tx, live->name, err));
     file.id = recorded->id;
     if (map_to_file(map, is_added, &file, live, before))
@@ -571,8 +558,7 @@ static tide_status compare(checking *c, const tide_table *recorded, tide_error *
     TIDE_CLEANUP(tide_table_done) tide_table live = {0};
     TIDE_CLEANUP(tide_freep)
     int *map = calloc((size_t)recorded->column_count + 1, sizeof *map);
-    if (!map)
-        return tide_no_memory(err);
+    TIDE_NEED_MEMORY(map, err);
     const tide_status status = tide_table_read(&live, c->tx, recorded->name, err);
     if (status == TIDE_E_UNSUPPORTED)
         return end_capture(c, recorded, "it has no usable key now", err);
@@ -593,9 +579,7 @@ static tide_status check_table(tide_foreign_tx *tx, void *arg, tide_error *err)
     c->is_scan_wanted = false;
     c->is_again = false;
     TIDE_CLEANUP(tide_table_done) tide_table recorded = {0};
-    const tide_status is_tracked = tide_table_find(&recorded, tx, c->name, err);
-    if (is_tracked != TIDE_OK)
-        return is_tracked < TIDE_OK ? is_tracked : TIDE_OK;
+    TIDE_OK_IF_NONE(tide_table_find(&recorded, tx, c->name, err));
     if (!recorded.is_absent)
         return compare(c, &recorded, err);
     c->here.changed++;
@@ -749,8 +733,7 @@ tide_status tide_node_check(tide_node *node, tide_capture_found *out, tide_error
     TIDE_CLEANUP(looking_done) looking l = {.node = node};
     TIDE_TRY(tide_foreign_write(node->file, list_tables, &l, err));
     TIDE_CLEANUP(tide_freep) checking *checks = calloc((size_t)l.tables.count + 1, sizeof *checks);
-    if (!checks)
-        return tide_no_memory(err);
+    TIDE_NEED_MEMORY(checks, err);
     tide_status status = TIDE_OK;
     /* All of them before anything is folded: that reads every table by its recorded columns. */
     for (int i = 0; i < l.tables.count && status >= TIDE_OK; i++) {

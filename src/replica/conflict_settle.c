@@ -52,8 +52,7 @@ static tide_status keep_entry(settling *s, tide_desk *desk, entry e, tide_view v
 {
     TIDE_TRY(tide_list_room(&s->entries, s->entry_count, sizeof *s->entries, TIDE_LIST_MAX, err));
     const char *key = tide_arena_copy(&desk->arena, e.key.ptr, e.key.len);
-    if (!key)
-        return tide_no_memory(err);
+    TIDE_NEED_MEMORY(key, err);
     e.key.ptr = key;
     if (e.column >= 0 && !e.is_aside) {
         tide_sql_value lost;
@@ -117,8 +116,7 @@ static tide_status write_value(tide_desk *desk, const tide_desk_row *row, int co
     TIDE_CLEANUP(tide_foreign_endp) tide_foreign_query *query = NULL;
     TIDE_CLEANUP(tide_freep)
     bool *is_written = calloc((size_t)table->column_count, sizeof *is_written);
-    if (!is_written)
-        return tide_no_memory(err);
+    TIDE_NEED_MEMORY(is_written, err);
     TIDE_TRY(tide_table_query_some(&query, desk->tx, table, TIDE_TABLE_ROW_SET, &column, 1, err));
     tide_table_bind(query, 'c', column, value);
     TIDE_TRY(bind_key(query, row, err));
@@ -149,8 +147,7 @@ static tide_status dismiss_write(tide_desk *desk, tide_log_origin *origin, const
         .kind = TIDE_ROW_UPDATE, .is_dismissal = true, .key_count = e->table->key_count};
     TIDE_TRY(tide_desk_key_values(event.key, event.key_count, e->key, err));
     event.columns = calloc(1, sizeof *event.columns);
-    if (!event.columns)
-        return tide_no_memory(err);
+    TIDE_NEED_MEMORY(event.columns, err);
     event.columns[event.column_count++] = (tide_event_column){
         .column = e->column, .value = {.kind = TIDE_SQL_VALUE_NULL}, .base = e->stamp};
     TIDE_TRY(tide_log_add_own(desk, origin, e->table, &event, err));

@@ -38,8 +38,7 @@ static tide_status load_tables(tide_desk *desk, tide_error *err)
         char name[TIDE_EVENT_TABLE_MAX + 1];
         const tide_view found = tide_foreign_col_bytes(query);
         tide_table *own = found.len < sizeof name ? add_table(desk) : NULL;
-        if (!own)
-            return tide_no_memory(err);
+        TIDE_NEED_MEMORY(own, err);
         memcpy(name, found.ptr, found.len);
         name[found.len] = '\0';
         TIDE_TRY(tide_table_find(own, desk->tx, name, err));
@@ -73,8 +72,7 @@ tide_status tide_desk_take_absent(tide_desk *desk, tide_error *err)
         char name[TIDE_EVENT_TABLE_MAX + 1];
         const tide_view found = tide_foreign_col_bytes(query);
         tide_table *own = found.len < sizeof name ? add_table(desk) : NULL;
-        if (!own)
-            return tide_no_memory(err);
+        TIDE_NEED_MEMORY(own, err);
         memcpy(name, found.ptr, found.len);
         name[found.len] = '\0';
         TIDE_TRY(tide_table_find_absent(own, desk->tx, name, err));
@@ -124,8 +122,7 @@ tide_status tide_desk_init(tide_desk *desk, tide_node *node, tide_foreign_tx *tx
                         .epoch = tide_node_epoch(node)};
     tide_arena_init(&desk->arena, TIDE_DESK_BYTES_MAX);
     desk->slots = calloc(SLOTS_FIRST, sizeof(tide_desk_row *));
-    if (!desk->slots)
-        return tide_no_memory(err);
+    TIDE_NEED_MEMORY(desk->slots, err);
     desk->slot_count = SLOTS_FIRST;
     TIDE_TRY(load_tables(desk, err));
     TIDE_TRY(load_names(desk, err));
@@ -180,8 +177,7 @@ tide_status tide_desk_keep(tide_sql_value *out, tide_desk *desk, const tide_sql_
         return TIDE_OK;
     const char *copy =
         tide_arena_copy(&desk->arena, value->bytes.ptr ? value->bytes.ptr : "", value->bytes.len);
-    if (!copy)
-        return tide_no_memory(err);
+    TIDE_NEED_MEMORY(copy, err);
     out->bytes.ptr = copy;
     return TIDE_OK;
 }
@@ -199,8 +195,7 @@ tide_status tide_desk_key(tide_view *out, tide_desk *desk, const tide_sql_value 
             return tide_no_memory(err);
     }
     const char *copy = tide_arena_copy(&desk->arena, bytes.ptr, bytes.len);
-    if (!copy)
-        return tide_no_memory(err);
+    TIDE_NEED_MEMORY(copy, err);
     *out = tide_view_bytes(copy, bytes.len);
     return TIDE_OK;
 }
@@ -268,8 +263,7 @@ static tide_status grow_slots(tide_desk *desk, tide_error *err)
 {
     const size_t count = desk->slot_count * 2;
     tide_desk_row **slots = calloc(count, sizeof(tide_desk_row *));
-    if (!slots)
-        return tide_no_memory(err);
+    TIDE_NEED_MEMORY(slots, err);
     for (tide_desk_row *row = desk->first; row; row = row->next) {
         tide_desk_row **slot = &slots[hash_of(row->table, row->key) & (count - 1)];
         row->chain = *slot;
@@ -291,8 +285,7 @@ static tide_status new_row(tide_desk_row **out, tide_desk *desk, const tide_tabl
     tide_sql_value *values = tide_arena_alloc(&desk->arena, columns * sizeof *values);
     bool *has = tide_arena_alloc(&desk->arena, columns * sizeof *has);
     const char *bytes = tide_arena_copy(&desk->arena, key.ptr, key.len);
-    if (!row || !values || !has || !bytes)
-        return tide_no_memory(err);
+    TIDE_NEED_MEMORY(row && values && has && bytes, err);
     *row = (tide_desk_row){
         .table = table, .key = tide_view_bytes(bytes, key.len), .values = values, .has = has};
     memset(has, 0, columns * sizeof *has);
@@ -316,13 +309,11 @@ tide_status tide_desk_note_kept(tide_desk *desk, tide_desk_row *row, tide_error 
         return TIDE_OK;
     if (!desk->kept) {
         desk->kept = tide_arena_alloc(&desk->arena, KEPT_SLOTS * sizeof(tide_desk_kept *));
-        if (!desk->kept)
-            return tide_no_memory(err);
+        TIDE_NEED_MEMORY(desk->kept, err);
         memset(desk->kept, 0, KEPT_SLOTS * sizeof(tide_desk_kept *));
     }
     tide_desk_kept *kept = tide_arena_alloc(&desk->arena, sizeof *kept);
-    if (!kept)
-        return tide_no_memory(err);
+    TIDE_NEED_MEMORY(kept, err);
     tide_desk_kept **slot = &desk->kept[hash_of(row->table, row->rival) & (KEPT_SLOTS - 1)];
     *kept = (tide_desk_kept){.row = row, .next = *slot};
     *slot = kept;
@@ -371,11 +362,9 @@ void tide_desk_print(const tide_desk_row *row, int column, const tide_sql_value 
 static tide_status load_stored(tide_desk *desk, tide_desk_row *row, tide_error *err)
 {
     TIDE_CLEANUP(tide_foreign_endp) tide_foreign_query *query = NULL;
-    const tide_status status =
-        tide_foreign_first(&query, desk->tx, TIDE_TEMPLATE_APPLY_CLOCK_GET->text, err,
-                           tide_bind_i64("table", row->table->id), tide_bind_blob("key", row->key));
-    if (status != TIDE_OK)
-        return status < TIDE_OK ? status : TIDE_OK;
+    TIDE_OK_IF_NONE(tide_foreign_first(&query, desk->tx, TIDE_TEMPLATE_APPLY_CLOCK_GET->text, err,
+                                       tide_bind_i64("table", row->table->id),
+                                       tide_bind_blob("key", row->key)));
     TIDE_TRY(tide_row_clock_decode(&row->clock, tide_foreign_col_bytes(query), err));
     TIDE_TRY(get_image(desk, row, tide_foreign_col_bytes(query), err));
     row->aside = (tide_aside)tide_foreign_col_i64(query);
@@ -416,13 +405,10 @@ static tide_status load_from_table(tide_desk *desk, tide_desk_row *row, tide_err
     TIDE_TRY(tide_table_query(&query, desk->tx, table, TIDE_TABLE_ROW_GET, err));
     for (int i = 0; i < table->key_count; i++)
         tide_table_bind(query, 'k', i, &key[i]);
-    const tide_status status = tide_foreign_step(query, err);
-    if (status != TIDE_OK)
-        return status < TIDE_OK ? status : TIDE_OK;
+    TIDE_OK_IF_NONE(tide_foreign_step(query, err));
     const size_t size = (size_t)table->column_count * sizeof(tide_sql_value);
     tide_sql_value *found = tide_arena_alloc(&desk->arena, size);
-    if (!found)
-        return tide_no_memory(err);
+    TIDE_NEED_MEMORY(found, err);
     for (int i = 0; i < table->column_count; i++) {
         const tide_sql_value value = tide_foreign_col(query);
         TIDE_TRY(tide_desk_keep(&found[i], desk, &value, err));
@@ -431,8 +417,7 @@ static tide_status load_from_table(tide_desk *desk, tide_desk_row *row, tide_err
         return TIDE_OK;
     if (!tide_row_clock_exists(&row->clock) || row->aside != TIDE_ASIDE_NONE) {
         row->image = tide_arena_copy(&desk->arena, row->values, size);
-        if (!row->image)
-            return tide_no_memory(err);
+        TIDE_NEED_MEMORY(row->image, err);
     }
     row->before = found;
     row->is_here = true;

@@ -18,9 +18,7 @@ static tide_status digest_table(tide_table_digest *out, tide_foreign_tx *tx,
     TIDE_TRY(tide_table_query(&query, tx, table, TIDE_TABLE_ROW_WALK, err));
     for (;;) {
         uint8_t row[16] = {0};
-        const tide_status status = tide_range_next(row, NULL, &bytes, query, table, err);
-        if (status != TIDE_OK)
-            return status < TIDE_OK ? status : TIDE_OK;
+        TIDE_OK_IF_NONE(tide_range_next(row, NULL, &bytes, query, table, err));
         tide_range_add(out->digest, row);
         out->rows++;
     }

@@ -236,8 +236,7 @@ tide_status tide_event_decode(tide_event *out, tide_view bytes, tide_error *err)
         count > TIDE_EVENT_COLUMNS_MAX)
         return fail_damaged(err);
     found.columns = calloc((size_t)count + 1, sizeof *found.columns);
-    if (!found.columns)
-        return tide_no_memory(err);
+    TIDE_NEED_MEMORY(found.columns, err);
     if (!read_columns(&from, &found, count) || tide_reader_left(&from) > 0)
         return fail_damaged(err);
     tide_event_copy(out, &found);

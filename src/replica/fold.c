@@ -69,8 +69,7 @@ static tide_status take_prints(tide_desk *desk, tide_desk_row *row, const tide_l
     if (change->kind == TIDE_ROW_CREATE) {
         const size_t len = (size_t)row->table->column_count * TIDE_TABLE_PRINT_LEN;
         const char *room = tide_arena_alloc(&desk->arena, len);
-        if (!room)
-            return tide_no_memory(err);
+        TIDE_NEED_MEMORY(room, err);
         row->prints = tide_view_bytes(room, len);
     }
     for (int i = 0; i < row->table->column_count; i++)
@@ -224,8 +223,7 @@ static tide_status fold_change(tide_desk *desk, tide_log_origin *origin, const t
     for (int i = 0; i < table->key_count; i++)
         event.key[i] = tide_table_key_value(table, table->key[i], &change->values[table->key[i]]);
     event.columns = calloc((size_t)table->column_count + 1, sizeof *event.columns);
-    if (!event.columns)
-        return tide_no_memory(err);
+    TIDE_NEED_MEMORY(event.columns, err);
     TIDE_TRY(tide_log_origin_table(&log, origin, desk->tx, table->name, err));
     assert(log);
     event.prev_seq = log->last_seq;
@@ -284,8 +282,7 @@ static tide_status open_sources(sources *out, tide_desk *desk, int64_t after, in
                                 tide_error *err)
 {
     out->of = calloc((size_t)desk->table_count + 1, sizeof *out->of);
-    if (!out->of)
-        return tide_no_memory(err);
+    TIDE_NEED_MEMORY(out->of, err);
     for (int i = 0; i < desk->table_count; i++) {
         source *s = &out->of[i];
         s->table = desk->tables[i];

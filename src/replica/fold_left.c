@@ -4,6 +4,7 @@
 #include <stdio.h>
 #include <string.h>
 
+#include "base/cleanup.h"
 #include "replica/capture.h"
 #include "replica/quarantine.h"
 #include "tidemark_templates.h"
@@ -75,8 +76,7 @@ static tide_status take_stand_in(tide_event *event, tide_fold_left *left_out, ti
     char text[64];
     const int len = snprintf(text, sizeof text, "tidemark: no key %" PRId64, event->seq);
     const char *copy = tide_arena_copy(&desk->arena, text, (size_t)len);
-    if (!copy)
-        return tide_no_memory(err);
+    TIDE_NEED_MEMORY(copy, err);
     left_out->column = table->columns[table->key[0]].name;
     for (int i = 0; i < event->key_count; i++) {
         left_out->len += event->key[i].bytes.len;
@@ -122,8 +122,7 @@ static tide_status unbend(tide_event *event, bool *is_found, tide_desk *desk,
             return TIDE_OK;
         const int len = snprintf(text, sizeof text, "%" PRId64, event->key[i].i64);
         const char *copy = tide_arena_copy(&desk->arena, text, (size_t)len);
-        if (!copy)
-            return tide_no_memory(err);
+        TIDE_NEED_MEMORY(copy, err);
         event->key[i] = (tide_sql_value){.kind = TIDE_SQL_VALUE_TEXT,
                                          .bytes = tide_view_bytes(copy, (size_t)len)};
     }

@@ -2,6 +2,7 @@
 
 #include <stdlib.h>
 
+#include "base/cleanup.h"
 #include "base/list.h"
 
 void tide_found_done(tide_found *found)
@@ -14,8 +15,7 @@ tide_status tide_found_keep(tide_found *found, tide_desk *desk, tide_view key, t
 {
     TIDE_TRY(tide_list_room(&found->keys, found->count, sizeof *found->keys, TIDE_LIST_MAX, err));
     const char *copy = tide_arena_copy(&desk->arena, key.ptr, key.len);
-    if (!copy)
-        return tide_no_memory(err);
+    TIDE_NEED_MEMORY(copy, err);
     found->keys[found->count++] = tide_view_bytes(copy, key.len);
     return TIDE_OK;
 }
@@ -26,9 +26,7 @@ tide_status tide_found_collect(tide_found *found, tide_desk *desk, const tide_ta
     for (;;) {
         tide_sql_value key[TIDE_EVENT_KEY_MAX];
         tide_view encoded;
-        const tide_status status = tide_foreign_step(query, err);
-        if (status != TIDE_OK)
-            return status < TIDE_OK ? status : TIDE_OK;
+        TIDE_OK_IF_NONE(tide_foreign_step(query, err));
         for (int i = 0; i < table->key_count; i++) {
             const tide_sql_value value = tide_foreign_col(query);
             key[i] = tide_table_key_value(table, table->key[i], &value);

@@ -35,9 +35,7 @@ static tide_status look(standing *out, tide_foreign_tx *tx, const char *name, ti
     TIDE_TRY(tide_foreign_start(&query, tx, TIDE_TEMPLATE_SCHEMA_FIND->text, err,
                                 tide_bind_text("name", name)));
     *out = STANDING_NOTHING;
-    const tide_status status = tide_foreign_step(query, err);
-    if (status != TIDE_OK)
-        return status < TIDE_OK ? status : TIDE_OK;
+    TIDE_OK_IF_NONE(tide_foreign_step(query, err));
     const bool is_view = tide_view_equal(tide_foreign_col_bytes(query), tide_view_of("view"));
     (void)tide_foreign_col_bytes(query);
     const tide_view sql = tide_foreign_col_bytes(query);
@@ -67,8 +65,7 @@ static tide_status find_node_column(const char **out, tide_foreign_tx *tx, const
     size_t found = 0;
     TIDE_EACH(tide_foreign_step(query, err)) {
         TIDE_CLEANUP(tide_freep) char *column = tide_table_copy(tide_foreign_col_bytes(query));
-        if (!column)
-            return tide_no_memory(err);
+        TIDE_NEED_MEMORY(column, err);
         for (size_t i = 0; i < NEEDED; i++)
             found += strcasecmp(column, needed[i]) == 0;
         if (strcasecmp(column, "origin_node_id") == 0 ||
@@ -192,10 +189,8 @@ static tide_status find_place(tide_foreign_tx *tx, int64_t table_id, char rename
                               tide_buffer *place, tide_error *err)
 {
     TIDE_CLEANUP(tide_foreign_endp) tide_foreign_query *query = NULL;
-    const tide_status status = tide_foreign_first(&query, tx, TIDE_TEMPLATE_SEED_PLACE->text, err,
-                                                  tide_bind_i64("table_id", table_id));
-    if (status != TIDE_OK)
-        return status;
+    TIDE_TRY_FOUND(tide_foreign_first(&query, tx, TIDE_TEMPLATE_SEED_PLACE->text, err,
+                                      tide_bind_i64("table_id", table_id)));
     const tide_view name = tide_foreign_col_bytes(query);
     (void)snprintf(renamed, NAME_SIZE, "%.*s", (int)name.len, name.ptr);
     TIDE_TRY(tide_buffer_append_view(place, tide_foreign_col_bytes(query)));
@@ -275,12 +270,8 @@ static tide_status step(tide_foreign_tx *tx, void *arg, tide_error *err)
     s->is_done = true;
     TIDE_CLEANUP(tide_buffer_done) tide_buffer place = tide_buffer_of(PLACE_BYTES_MAX);
     TIDE_CLEANUP(tide_table_done) tide_table table = {0};
-    const tide_status is_tracked = tide_table_find(&table, tx, s->name, err);
-    if (is_tracked != TIDE_OK)
-        return is_tracked < TIDE_OK ? is_tracked : TIDE_OK;
-    const tide_status is_wanted = find_place(tx, table.id, renamed, &place, err);
-    if (is_wanted != TIDE_OK)
-        return is_wanted < TIDE_OK ? is_wanted : TIDE_OK;
+    TIDE_OK_IF_NONE(tide_table_find(&table, tx, s->name, err));
+    TIDE_OK_IF_NONE(find_place(tx, table.id, renamed, &place, err));
     tide_table_fill fill = {.renamed = renamed};
     standing found = STANDING_NOTHING;
     TIDE_TRY(look(&found, tx, renamed, err));

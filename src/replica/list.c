@@ -157,9 +157,7 @@ static tide_status give_conflicts(tide_foreign_tx *tx, void *arg, tide_error *er
     TIDE_TRY(tide_desk_init(&desk, call->node, tx, err));
     TIDE_TRY(tide_foreign_begin(&query, tx, TIDE_TEMPLATE_APPLY_CONFLICT_LIST->text, err));
     TIDE_EACH(tide_foreign_step(query, err)) {
-        const tide_status given = give_conflict(call, &desk, query, err);
-        if (given != TIDE_OK)
-            return given < TIDE_OK ? given : TIDE_OK;
+        TIDE_OK_IF_NONE(give_conflict(call, &desk, query, err));
     }
     return TIDE_OK;
 }

@@ -39,9 +39,7 @@ tide_status tide_log_origin_load(tide_log_origin *out, tide_foreign_tx *tx,
     TIDE_CLEANUP(tide_foreign_endp) tide_foreign_query *query = NULL;
     TIDE_TRY(tide_foreign_begin(&query, tx, TIDE_TEMPLATE_APPLY_ORIGIN_GET->text, err));
     bind_origin(query, origin, epoch);
-    const tide_status status = tide_foreign_step(query, err);
-    if (status != TIDE_OK)
-        return status < TIDE_OK ? status : TIDE_OK;
+    TIDE_OK_IF_NONE(tide_foreign_step(query, err));
     out->is_new = false;
     out->start = tide_foreign_col_i64(query);
     out->floor = tide_foreign_col_i64(query);
@@ -59,9 +57,7 @@ static tide_status load_table(tide_log_table *out, const tide_log_origin *origin
     TIDE_TRY(tide_foreign_begin(&query, tx, TIDE_TEMPLATE_APPLY_CURSOR_GET->text, err));
     bind_origin(query, &origin->origin, origin->epoch);
     tide_foreign_bind_text(query, "table", tide_view_of(out->name));
-    const tide_status status = tide_foreign_step(query, err);
-    if (status != TIDE_OK)
-        return status < TIDE_OK ? status : TIDE_OK;
+    TIDE_OK_IF_NONE(tide_foreign_step(query, err));
     TIDE_TRY(
         tide_cursor_decode(&out->cursor, tide_foreign_col_bytes(query), TIDE_LOG_HOLES_MAX, err));
     out->last_seq = tide_foreign_col_i64(query);
@@ -183,11 +179,9 @@ static tide_status put_data(tide_buffer *out, const tide_desk *desk, const tide_
     column_names names = {.table = table && table->schema == event->schema ? table : NULL};
     TIDE_CLEANUP(tide_foreign_endp) tide_foreign_query *query = NULL;
     if (!names.table) {
-        const tide_status status =
-            tide_schemas_columns(&names.columns, &names.key, &query, desk->tx,
-                                 table ? table->name : event->table, event->schema, err);
-        if (status != TIDE_OK)
-            return status;
+        TIDE_TRY_FOUND(tide_schemas_columns(&names.columns, &names.key, &query, desk->tx,
+                                            table ? table->name : event->table, event->schema,
+                                            err));
     }
     tide_json_init(&json, out);
     tide_json_object_begin(&json);
@@ -253,8 +247,7 @@ tide_status tide_log_set_processed(const tide_desk *desk, const tide_event *even
 static tide_status keep_event(tide_event *out, tide_desk *desk, tide_view body, tide_error *err)
 {
     const char *copy = tide_arena_copy(&desk->arena, body.ptr, body.len);
-    if (!copy)
-        return tide_no_memory(err);
+    TIDE_NEED_MEMORY(copy, err);
     return tide_event_decode(out, tide_view_bytes(copy, body.len), err);
 }
 
@@ -266,9 +259,7 @@ static tide_status next_without_data(tide_event *out, tide_desk *desk, const tid
         tide_foreign_begin(&query, desk->tx, TIDE_TEMPLATE_APPLY_EVENT_WITHOUT_DATA->text, err));
     bind_origin(query, &after->origin, after->epoch);
     tide_foreign_bind_i64(query, "seq", after->seq);
-    const tide_status status = tide_foreign_step(query, err);
-    if (status != TIDE_OK)
-        return status;
+    TIDE_TRY_FOUND(tide_foreign_step(query, err));
     return keep_event(out, desk, tide_foreign_col_bytes(query), err);
 }
 
@@ -277,9 +268,7 @@ tide_status tide_log_fill_data(tide_desk *desk, tide_error *err)
     tide_event last = {.seq = 0};
     for (;;) {
         TIDE_CLEANUP(tide_event_done) tide_event event = {.columns = NULL};
-        const tide_status status = next_without_data(&event, desk, &last, err);
-        if (status != TIDE_OK)
-            return status < TIDE_OK ? status : TIDE_OK;
+        TIDE_OK_IF_NONE(next_without_data(&event, desk, &last, err));
         TIDE_TRY(tide_log_set_processed(desk, &event, err));
         last.origin = event.origin;
         last.epoch = event.epoch;
@@ -296,11 +285,9 @@ static tide_status next_waiting(tide_event *out, tide_desk *desk, waiting_place 
                                 tide_error *err)
 {
     TIDE_CLEANUP(tide_foreign_endp) tide_foreign_query *query = NULL;
-    const tide_status status =
+    TIDE_TRY_FOUND(
         tide_foreign_first(&query, desk->tx, TIDE_TEMPLATE_APPLY_WAITING_WITHOUT_DATA->text, err,
-                           tide_bind_i64("stamp", place->stamp), tide_bind_i64("row", place->row));
-    if (status != TIDE_OK)
-        return status;
+                           tide_bind_i64("stamp", place->stamp), tide_bind_i64("row", place->row)));
     place->stamp = tide_foreign_col_i64(query);
     place->row = tide_foreign_col_i64(query);
     return keep_event(out, desk, tide_foreign_col_bytes(query), err);

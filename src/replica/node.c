@@ -29,9 +29,7 @@ static tide_status get_note_number(tide_foreign_tx *tx, const char *key, int64_t
     char text[TIDE_FOREIGN_NOTE_SIZE];
     char *end = NULL;
     *out = 0;
-    const tide_status status = tide_foreign_note_get(tx, key, text, err);
-    if (status != TIDE_OK)
-        return status < TIDE_OK ? status : TIDE_OK;
+    TIDE_OK_IF_NONE(tide_foreign_note_get(tx, key, text, err));
     *out = strtoll(text, &end, 10);
     if (end == text || *end || *out < 1)
         return tide_fail(err, TIDE_E_DAMAGED, "tide_metadata: %s is '%.40s'", key, text);
@@ -107,9 +105,7 @@ static tide_status get_id(tide_foreign_tx *tx, tide_node_id *out, tide_error *er
 {
     char text[TIDE_FOREIGN_NOTE_SIZE];
     tide_uuid uuid;
-    const tide_status status = tide_foreign_note_get(tx, "node_id", text, err);
-    if (status != TIDE_OK)
-        return status;
+    TIDE_TRY_FOUND(tide_foreign_note_get(tx, "node_id", text, err));
     if (tide_uuid_parse(&uuid, tide_view_of(text)) != TIDE_OK)
         return tide_fail(err, TIDE_E_DAMAGED, "tide_metadata: node_id is not a UUID");
     memcpy(out->bytes, uuid.bytes, sizeof out->bytes);
@@ -258,8 +254,7 @@ tide_status tide_node_open(tide_node **out, const char *path, const tide_node_op
 {
     *out = NULL;
     TIDE_CLEANUP(tide_node_closep) tide_node *node = calloc(1, sizeof *node);
-    if (!node)
-        return tide_no_memory(err);
+    TIDE_NEED_MEMORY(node, err);
     const tide_foreign_options app = {.env = options ? options->env : NULL,
                                       .is_new = options && options->is_new,
                                       .state_dir = options ? options->state_dir : NULL,

@@ -328,8 +328,7 @@ static tide_status local_push(void *arg, const tide_origin_mark *mark, const tid
                               tide_applied *out, tide_error *err)
 {
     TIDE_CLEANUP(tide_freep) tide_view *events = calloc((size_t)page->count + 1, sizeof *events);
-    if (!events)
-        return tide_no_memory(err);
+    TIDE_NEED_MEMORY(events, err);
     for (int i = 0; i < page->count; i++)
         events[i] = tide_peer_page_event(page, i);
     TIDE_TRY(tide_node_learn(arg, mark, err));

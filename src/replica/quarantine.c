@@ -68,15 +68,12 @@ tide_status tide_quarantine_translate(tide_hold *why, tide_event *out, tide_desk
     const bool is_same = event->schema == table->schema;
     *why = TIDE_HOLD_COLUMN;
     if (!is_same) {
-        const tide_status status = tide_schemas_map(map, desk->tx, table, event->schema, err);
-        if (status != TIDE_OK)
-            return status < TIDE_OK ? status : TIDE_OK;
+        TIDE_OK_IF_NONE(tide_schemas_map(map, desk->tx, table, event->schema, err));
     }
     tide_event_copy(out, event);
     out->columns =
         calloc((size_t)(event->column_count + table->column_count) + 1, sizeof *out->columns);
-    if (!out->columns)
-        return tide_no_memory(err);
+    TIDE_NEED_MEMORY(out->columns, err);
     out->column_count = 0;
     bool is_lost = false;
     for (int i = 0; i < event->column_count; i++) {
@@ -239,8 +236,7 @@ static tide_status retry_one(bool *merged, tide_desk *desk, tide_view bytes, tid
     tide_hold why = TIDE_HOLD_NOT;
     const char *copy = tide_arena_copy(&desk->arena, bytes.ptr, bytes.len);
     TIDE_CLEANUP(tide_event_done) tide_event event = {.columns = NULL};
-    if (!copy)
-        return tide_no_memory(err);
+    TIDE_NEED_MEMORY(copy, err);
     TIDE_TRY(tide_event_decode(&event, tide_view_bytes(copy, bytes.len), err));
     TIDE_TRY(tide_quarantine_merge(&why, desk, &event, err));
     *merged = why == TIDE_HOLD_NOT;

@@ -26,9 +26,7 @@ tide_status tide_range_next(uint8_t digest[16], tide_buffer *key, tide_buffer *b
                             tide_foreign_query *query, const tide_table *table, tide_error *err)
 {
     tide_sql_value keys[TIDE_EVENT_KEY_MAX];
-    const tide_status status = tide_foreign_step(query, err);
-    if (status != TIDE_OK)
-        return status;
+    TIDE_TRY_FOUND(tide_foreign_step(query, err));
     tide_buffer_clear(bytes);
     for (int i = 0; i < table->column_count; i++) {
         tide_sql_value value = tide_foreign_col(query);

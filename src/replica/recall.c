@@ -9,17 +9,14 @@ static tide_status find_event(tide_event *out, tide_desk *desk, const tide_stamp
                               tide_error *err)
 {
     TIDE_CLEANUP(tide_foreign_endp) tide_foreign_query *query = NULL;
-    const tide_status status = tide_foreign_first(
+    TIDE_TRY_FOUND(tide_foreign_first(
         &query, desk->tx, TIDE_TEMPLATE_APPLY_EVENT_OF_STAMP->text, err,
         tide_bind_blob("origin", tide_view_bytes(stamp->node.bytes, TIDE_NODE_LEN)),
         tide_bind_i64("timestamp", tide_stamp_us(stamp) / 1000),
-        tide_bind_i64("stamp", (int64_t)stamp->time));
-    if (status != TIDE_OK)
-        return status;
+        tide_bind_i64("stamp", (int64_t)stamp->time)));
     const tide_view body = tide_foreign_col_bytes(query);
     const char *copy = tide_arena_copy(&desk->arena, body.ptr, body.len);
-    if (!copy)
-        return tide_no_memory(err);
+    TIDE_NEED_MEMORY(copy, err);
     return tide_event_decode(out, tide_view_bytes(copy, body.len), err);
 }
 
@@ -30,9 +27,7 @@ static tide_status take_columns(tide_desk *desk, tide_desk_row *row, const tide_
     tide_hold why = TIDE_HOLD_NOT;
     TIDE_CLEANUP(tide_event_done) tide_event event = {.columns = NULL};
     TIDE_CLEANUP(tide_event_done) tide_event ours = {.columns = NULL};
-    const tide_status status = find_event(&event, desk, stamp, err);
-    if (status != TIDE_OK)
-        return status < TIDE_OK ? status : TIDE_OK;
+    TIDE_OK_IF_NONE(find_event(&event, desk, stamp, err));
     if (event.kind == TIDE_ROW_DELETE || row->table->is_absent)
         return TIDE_OK;
     TIDE_TRY(tide_quarantine_translate(&why, &ours, desk, row->table, &event, err));

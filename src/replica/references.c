@@ -373,16 +373,13 @@ static tide_status next_unreported(tide_desk *desk, int64_t *table_id, tide_buff
 {
     TIDE_CLEANUP(tide_foreign_endp) tide_foreign_query *query = NULL;
     tide_buffer_clear(names);
-    const tide_status status = tide_foreign_first(
-        &query, desk->tx, TIDE_TEMPLATE_REFERENCE_UNREPORTED->text, err, TIDE_NO_BIND);
-    if (status != TIDE_OK)
-        return status;
+    TIDE_TRY_FOUND(tide_foreign_first(&query, desk->tx, TIDE_TEMPLATE_REFERENCE_UNREPORTED->text,
+                                      err, TIDE_NO_BIND));
     *table_id = tide_foreign_col_i64(query);
     TIDE_TRY(tide_buffer_append_view(names, tide_foreign_col_bytes(query)));
     const tide_view found = tide_foreign_col_bytes(query);
     const char *copy = tide_arena_copy(&desk->arena, found.ptr, found.len);
-    if (!copy)
-        return tide_no_memory(err);
+    TIDE_NEED_MEMORY(copy, err);
     *key = tide_view_bytes(copy, found.len);
     return TIDE_OK;
 }
@@ -398,8 +395,7 @@ static tide_status report(tide_desk *desk, tide_log_origin *origin, const tide_t
     tide_event event = {.kind = TIDE_ROW_UPDATE, .is_orphan = true, .key_count = table->key_count};
     TIDE_TRY(tide_desk_key_values(event.key, table->key_count, key, err));
     event.columns = calloc((size_t)count, sizeof *event.columns);
-    if (!event.columns)
-        return tide_no_memory(err);
+    TIDE_NEED_MEMORY(event.columns, err);
     for (int i = 0; i < count; i++)
         event.columns[event.column_count++] =
             (tide_event_column){.column = columns[i], .value = {.kind = TIDE_SQL_VALUE_NULL}};
@@ -412,9 +408,7 @@ tide_status tide_references_report(tide_desk *desk, tide_log_origin *origin, tid
     for (;;) {
         int64_t table_id = 0;
         tide_view key = {.len = 0};
-        const tide_status status = next_unreported(desk, &table_id, &names, &key, err);
-        if (status != TIDE_OK)
-            return status < TIDE_OK ? status : TIDE_OK;
+        TIDE_OK_IF_NONE(next_unreported(desk, &table_id, &names, &key, err));
         const tide_table *table = tide_desk_table_by_id(desk, table_id);
         if (table)
             TIDE_TRY(report(desk, origin, table, tide_buffer_view(&names), key, err));
@@ -431,9 +425,7 @@ tide_status tide_references_apply(tide_hold *why, tide_desk *desk, const tide_ta
     const char *names[TIDE_EVENT_KEY_MAX];
     *why = TIDE_HOLD_COLUMN;
     if (event->schema != table->schema) {
-        const tide_status status = tide_schemas_map(map, desk->tx, table, event->schema, err);
-        if (status != TIDE_OK)
-            return status < TIDE_OK ? status : TIDE_OK;
+        TIDE_OK_IF_NONE(tide_schemas_map(map, desk->tx, table, event->schema, err));
     }
     if (event->column_count > TIDE_EVENT_KEY_MAX)
         return TIDE_OK;
@@ -518,8 +510,7 @@ tide_status tide_references_list(tide_foreign_tx *tx, int64_t table_id, tide_pee
     if (all.len == 0)
         return TIDE_OK;
     char *copy = malloc(all.len);
-    if (!copy)
-        return tide_no_memory(err);
+    TIDE_NEED_MEMORY(copy, err);
     memcpy(copy, all.ptr, all.len);
     out->loose = tide_view_bytes(copy, all.len);
     return TIDE_OK;

@@ -165,8 +165,7 @@ static tide_status add_key(healing *h, tide_view key, tide_error *err)
     if (h->key_count == TIDE_REPAIR_KEYS)
         TIDE_TRY(flush(h, err));
     const char *copy = tide_arena_copy(&h->arena, key.ptr, key.len);
-    if (!copy)
-        return tide_no_memory(err);
+    TIDE_NEED_MEMORY(copy, err);
     h->keys[h->key_count++] = tide_view_bytes(copy, key.len);
     h->result->differing++;
     return h->options->found ? h->options->found(h->options->arg, h->table, key, err) : TIDE_OK;
@@ -249,8 +248,7 @@ static tide_status heal_leaf(healing *h, const tide_range *range, const tide_vie
 static tide_status ask_parts(parts **out, healing *h, const tide_range *range, tide_error *err)
 {
     parts *p = calloc(1, sizeof *p);
-    if (!p)
-        return tide_no_memory(err);
+    TIDE_NEED_MEMORY(p, err);
     *out = p;
     tide_buffer_init(&p->keys, KEYS_BYTES_MAX);
     h->result->questions++;

@@ -32,8 +32,7 @@ static tide_status decode_values(other_row *out, const tide_table *table, tide_v
     const size_t count = (size_t)table->column_count;
     out->values = calloc(count, sizeof *out->values);
     out->has = calloc(count, sizeof *out->has);
-    if (!out->values || !out->has)
-        return tide_no_memory(err);
+    TIDE_NEED_MEMORY(out->values && out->has, err);
     while (tide_reader_left(&from) > 0) {
         uint64_t column = 0;
         if (tide_reader_varint_shortest(&from, &column) < TIDE_OK || column >= count ||
@@ -122,8 +121,7 @@ static tide_status merge_clock(tide_desk *desk, tide_desk_row *row, const other_
     const tide_table *table = row->table;
     TIDE_CLEANUP(tide_event_done) tide_event event = {.key_count = table->key_count};
     event.columns = calloc((size_t)table->column_count + 1, sizeof *event.columns);
-    if (!event.columns)
-        return tide_no_memory(err);
+    TIDE_NEED_MEMORY(event.columns, err);
     TIDE_TRY(tide_desk_key_values(event.key, table->key_count, row->key, err));
     if (is_above(&other->clock.created.stamp, &row->clock.created.stamp))
         TIDE_TRY(merge_creation(desk, row, &event, other, err));

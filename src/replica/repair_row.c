@@ -26,8 +26,7 @@ void tide_row_states_done(tide_row_states *states)
 static tide_status copy(tide_view *out, tide_row_states *states, tide_view bytes, tide_error *err)
 {
     const char *own = tide_arena_copy(&states->arena, bytes.len > 0 ? bytes.ptr : "", bytes.len);
-    if (!own)
-        return tide_no_memory(err);
+    TIDE_NEED_MEMORY(own, err);
     *out = tide_view_bytes(own, bytes.len);
     states->bytes += bytes.len;
     return TIDE_OK;
@@ -84,13 +83,10 @@ tide_status tide_repair_find_loose(tide_sql_value **out, tide_desk *desk, const 
     TIDE_TRY(tide_table_query(&query, desk->tx, table, TIDE_TABLE_ROW_GET, err));
     for (int i = 0; i < table->key_count; i++)
         tide_table_bind(query, 'k', i, &key[i]);
-    const tide_status status = tide_foreign_step(query, err);
-    if (status != TIDE_OK)
-        return status < TIDE_OK ? status : TIDE_OK;
+    TIDE_OK_IF_NONE(tide_foreign_step(query, err));
     tide_sql_value *values =
         tide_arena_alloc(&desk->arena, (size_t)table->column_count * sizeof(tide_sql_value));
-    if (!values)
-        return tide_no_memory(err);
+    TIDE_NEED_MEMORY(values, err);
     for (int i = 0; i < table->column_count; i++) {
         const tide_sql_value value = tide_foreign_col(query);
         TIDE_TRY(tide_desk_keep(&values[i], desk, &value, err));
@@ -107,11 +103,9 @@ tide_status tide_repair_look_altered(bool *out, tide_desk *desk, const tide_desk
     *out = false;
     if (!row->is_here || !row->before)
         return TIDE_OK;
-    const tide_status status =
-        tide_foreign_first(&query, desk->tx, TIDE_TEMPLATE_REPAIR_PRINT_FIND->text, err,
-                           tide_bind_i64("table", row->table->id), tide_bind_blob("key", row->key));
-    if (status != TIDE_OK)
-        return status < TIDE_OK ? status : TIDE_OK;
+    TIDE_OK_IF_NONE(tide_foreign_first(&query, desk->tx, TIDE_TEMPLATE_REPAIR_PRINT_FIND->text, err,
+                                       tide_bind_i64("table", row->table->id),
+                                       tide_bind_blob("key", row->key)));
     const tide_view stored = tide_foreign_col_bytes(query); /* empty: nothing was recorded */
     TIDE_TRY(tide_table_prints(&prints, row->before, row->table->column_count, err));
     const size_t len = stored.len < prints.len ? stored.len : prints.len;

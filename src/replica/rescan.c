@@ -131,9 +131,7 @@ static tide_status find_clock(known *out, bool *is_changed, tide_foreign_tx *tx,
     TIDE_TRY(tide_foreign_start(&query, tx, TIDE_TEMPLATE_REPLICA_CLOCK_FIND->text, err,
                                 tide_bind_i64("table_id", table->id), tide_bind_blob("key", key)));
     *out = KNOWN_NOT;
-    const tide_status status = tide_foreign_step(query, err);
-    if (status != TIDE_OK)
-        return status < TIDE_OK ? status : TIDE_OK;
+    TIDE_OK_IF_NONE(tide_foreign_step(query, err));
     const bool exists = tide_foreign_col_i64(query) != 0;
     const bool is_aside = tide_foreign_col_i64(query) != 0;
     if (!exists || is_aside)
@@ -161,15 +159,12 @@ static tide_status step_rows(tide_foreign_tx *tx, void *arg, tide_error *err)
     s->found_here = 0;
     s->is_done = true;
     TIDE_CLEANUP(tide_table_done) tide_table table = {0};
-    const tide_status is_there = tide_table_find(&table, tx, s->name, err);
-    if (is_there != TIDE_OK)
-        return is_there;
+    TIDE_TRY_FOUND(tide_table_find(&table, tx, s->name, err));
     TIDE_CLEANUP(tide_freep)
     tide_sql_value *values = calloc((size_t)table.column_count, sizeof *values);
     TIDE_CLEANUP(tide_freep)
     bool *is_changed = calloc((size_t)table.column_count, sizeof *is_changed);
-    if (!values || !is_changed)
-        return tide_no_memory(err);
+    TIDE_NEED_MEMORY(values && is_changed, err);
     TIDE_CLEANUP(tide_buffer_done) tide_buffer key = tide_buffer_of(KEY_BYTES_MAX);
     TIDE_CLEANUP(tide_foreign_endp) tide_foreign_query *walk = NULL;
     const bool is_first = s->last.len == 0;
@@ -215,13 +210,10 @@ static tide_status step_clocks(tide_foreign_tx *tx, void *arg, tide_error *err)
     s->found_here = 0;
     s->is_done = true;
     TIDE_CLEANUP(tide_table_done) tide_table table = {0};
-    const tide_status is_there = tide_table_find(&table, tx, s->name, err);
-    if (is_there != TIDE_OK)
-        return is_there;
+    TIDE_TRY_FOUND(tide_table_find(&table, tx, s->name, err));
     TIDE_CLEANUP(tide_freep)
     tide_sql_value *values = calloc((size_t)table.column_count, sizeof *values);
-    if (!values)
-        return tide_no_memory(err);
+    TIDE_NEED_MEMORY(values, err);
     TIDE_CLEANUP(tide_foreign_endp) tide_foreign_query *clocks = NULL;
     TIDE_TRY(tide_foreign_start(&clocks, tx, TIDE_TEMPLATE_REPLICA_CLOCKS_OF->text, err,
                                 tide_bind_i64("table_id", table.id),

@@ -150,8 +150,7 @@ static tide_status move_row(const shape *s, const stored *row, tide_error *err)
 static tide_status keep(tide_view *out, tide_arena *arena, tide_view bytes, tide_error *err)
 {
     const char *copy = tide_arena_copy(arena, bytes.len > 0 ? bytes.ptr : "", bytes.len);
-    if (!copy)
-        return tide_no_memory(err);
+    TIDE_NEED_MEMORY(copy, err);
     *out = tide_view_bytes(copy, bytes.len);
     return TIDE_OK;
 }
@@ -184,8 +183,7 @@ static tide_status move_rows(const shape *s, tide_error *err)
 {
     TIDE_CLEANUP(tide_freep) stored *rows = calloc(PAGE_ROWS, sizeof *rows);
     TIDE_CLEANUP(tide_buffer_done) tide_buffer after = tide_buffer_of(PAGE_BYTES_MAX);
-    if (!rows)
-        return tide_no_memory(err);
+    TIDE_NEED_MEMORY(rows, err);
     for (int count = PAGE_ROWS; count == PAGE_ROWS;) {
         TIDE_CLEANUP(arena_done) tide_arena arena;
         tide_arena_init(&arena, PAGE_BYTES_MAX);
@@ -239,8 +237,7 @@ static tide_status copy_log(tide_foreign_tx *tx, const tide_table *from, const t
     TIDE_TRY(tide_table_query(&query, tx, from, TIDE_TABLE_LOG_READ, err));
     tide_foreign_bind_i64(query, "after", 0);
     tide_foreign_bind_i64(query, "through", INT64_MAX);
-    tide_status status = TIDE_OK;
-    while ((status = tide_log_next(&row, query, from, err)) == TIDE_OK) {
+    TIDE_EACH(tide_log_next(&row, query, from, err)) {
         moved.seq = row.seq;
         moved.at = row.at;
         moved.kind = row.kind;
@@ -255,7 +252,7 @@ static tide_status copy_log(tide_foreign_tx *tx, const tide_table *from, const t
         moved.is_written[to->key[0]] = true; /* a mask of 0 would stand for every column */
         TIDE_TRY(tide_capture_log_put(tx, to, &moved, err));
     }
-    return status < TIDE_OK ? status : TIDE_OK;
+    return TIDE_OK;
 }
 
 static tide_status move_log(const shape *s, tide_error *err)

@@ -120,9 +120,7 @@ tide_status tide_schemas_map(int map[TIDE_EVENT_COLUMNS_MAX], tide_foreign_tx *t
         return TIDE_OK;
     TIDE_CLEANUP(tide_foreign_endp) tide_foreign_query *query = NULL;
     tide_view bytes = {.len = 0};
-    const tide_status status = find_names(&bytes, &query, tx, table->name, schema, err);
-    if (status != TIDE_OK)
-        return status;
+    TIDE_TRY_FOUND(find_names(&bytes, &query, tx, table->name, schema, err));
     names list = names_of(bytes);
     tide_view name;
     for (int i = 0; i < TIDE_EVENT_COLUMNS_MAX && next_name(&list, &name); i++)
@@ -137,9 +135,7 @@ tide_status tide_schemas_columns(tide_view *columns, tide_view *key, tide_foreig
     TIDE_TRY(tide_foreign_start(query, tx, TIDE_TEMPLATE_SCHEMAS_COLUMNS->text, err,
                                 tide_bind_text("table_name", table),
                                 tide_bind_i64("schema", (int64_t)schema)));
-    const tide_status status = tide_foreign_step(*query, err);
-    if (status != TIDE_OK)
-        return status;
+    TIDE_TRY_FOUND(tide_foreign_step(*query, err));
     *columns = tide_foreign_col_bytes(*query);
     *key = tide_foreign_col_bytes(*query);
     return TIDE_OK;

@@ -2,6 +2,7 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "base/cleanup.h"
 #include "base/list.h"
 #include "replica/snapshot_decode.h"
 
@@ -65,15 +66,13 @@ static tide_status keep_texts(tide_snapshot_decoder *d, tide_reader *from, char 
                               size_t most, tide_error *err)
 {
     *out = tide_arena_alloc(&d->kept, ((size_t)count + 1) * sizeof **out);
-    if (!*out)
-        return tide_no_memory(err);
+    TIDE_NEED_MEMORY(*out, err);
     for (int i = 0; i < count; i++) {
         tide_view text;
         if (!tide_snapshot_get_bytes(from, most, &text) || text.len == 0 || has_nul(text))
             return tide_snapshot_fail_record(d, "a text cannot be read", err);
         (*out)[i] = tide_arena_text(&d->kept, text);
-        if (!(*out)[i])
-            return tide_no_memory(err);
+        TIDE_NEED_MEMORY((*out)[i], err);
     }
     (*out)[count] = NULL;
     return TIDE_OK;
@@ -111,8 +110,7 @@ static tide_status read_past(tide_snapshot_decoder *d, tide_reader *from,
     if (!tide_snapshot_get_int(from, TIDE_SYNC_SCHEMAS_MAX, &count))
         return tide_snapshot_fail_record(d, "its schemas cannot be read", err);
     table->schemas = tide_arena_alloc(&d->kept, ((size_t)count + 1) * sizeof *table->schemas);
-    if (!table->schemas)
-        return tide_no_memory(err);
+    TIDE_NEED_MEMORY(table->schemas, err);
     for (int i = 0; i < count; i++) {
         tide_peer_schema *schema = &table->schemas[i];
         if (tide_reader_u64(from, &schema->schema) < TIDE_OK ||

@@ -2,6 +2,7 @@
 #include <inttypes.h>
 #include <string.h>
 
+#include "base/cleanup.h"
 #include "replica/conflict.h"
 #include "replica/snapshot_decode.h"
 
@@ -195,8 +196,7 @@ static tide_status read_conflicts(tide_snapshot_decoder *d, tide_reader *from,
     if (!tide_snapshot_get_number(from, most, &count))
         return tide_snapshot_fail_record(d, "its conflicts cannot be read", err);
     row->conflicts = tide_arena_alloc(&d->scratch, ((size_t)count + 1) * sizeof *row->conflicts);
-    if (!row->conflicts)
-        return tide_no_memory(err);
+    TIDE_NEED_MEMORY(row->conflicts, err);
     for (int64_t i = 0; i < count; i++) {
         row->conflicts[i] = (tide_snapshot_conflict){.column = 0};
         if (!read_conflict(d, from, &row->conflicts[i], table))
@@ -206,8 +206,7 @@ static tide_status read_conflicts(tide_snapshot_decoder *d, tide_reader *from,
     if (!tide_snapshot_get_number(from, most, &count))
         return tide_snapshot_fail_record(d, "its knowledge cannot be read", err);
     row->knowledge = tide_arena_alloc(&d->scratch, ((size_t)count + 1) * sizeof *row->knowledge);
-    if (!row->knowledge)
-        return tide_no_memory(err);
+    TIDE_NEED_MEMORY(row->knowledge, err);
     for (int64_t i = 0; i < count; i++)
         if (!read_known(from, &row->knowledge[i], table))
             return tide_snapshot_fail_record(d, "its knowledge cannot be read", err);
@@ -240,8 +239,7 @@ tide_status tide_snapshot_read_row(tide_snapshot_decoder *d, tide_reader *from,
     const size_t columns = (size_t)table->column_count;
     row->values = tide_arena_alloc(&d->scratch, columns * sizeof *row->values);
     row->has = tide_arena_alloc(&d->scratch, columns * sizeof *row->has);
-    if (!row->values || !row->has)
-        return tide_no_memory(err);
+    TIDE_NEED_MEMORY(row->values && row->has, err);
     memset(row->has, 0, columns * sizeof *row->has);
     memset(row->values, 0, columns * sizeof *row->values);
     row->has_clock = flags != 0;

@@ -238,8 +238,7 @@ tide_status tide_snapshot_reader_init(tide_snapshot_reader *r, tide_snapshot_rea
     tide_buffer_init(&r->record, TIDE_SNAPSHOT_RECORD_MAX);
     TIDE_TRY(tide_sha256_init(&r->whole, err));
     r->zstd = ZSTD_createDCtx();
-    if (!r->zstd)
-        return tide_no_memory(err);
+    TIDE_NEED_MEMORY(r->zstd, err);
     TIDE_TRY(read_some(r, head, sizeof head, &got, err));
     if (got < sizeof head)
         return tide_fail(err,
@@ -345,9 +344,7 @@ static tide_status next_chunk(tide_snapshot_reader *r, tide_error *err)
 static tide_status next_byte(tide_snapshot_reader *r, uint8_t *out, tide_error *err)
 {
     if (r->at == r->raw.len) {
-        const tide_status status = next_chunk(r, err);
-        if (status != TIDE_OK)
-            return status;
+        TIDE_TRY_FOUND(next_chunk(r, err));
     }
     *out = (uint8_t)r->raw.ptr[r->at++];
     return TIDE_OK;
@@ -379,9 +376,7 @@ static tide_status next_length(tide_snapshot_reader *r, uint64_t *out, tide_erro
 tide_status tide_snapshot_reader_next(tide_snapshot_reader *r, tide_view *out, tide_error *err)
 {
     uint64_t left = 0;
-    const tide_status status = next_length(r, &left, err);
-    if (status != TIDE_OK)
-        return status;
+    TIDE_TRY_FOUND(next_length(r, &left, err));
     if (left <= r->raw.len - r->at) { /* the usual case: within its chunk */
         *out = tide_view_bytes(r->raw.ptr + r->at, left);
         r->at += left;

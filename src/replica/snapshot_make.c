@@ -132,9 +132,7 @@ static tide_status read_to_end(tide_snapshot_input *input, const tide_snapshot_w
 {
     for (int64_t i = 1;; i++) {
         tide_snapshot_record record;
-        const tide_status status = tide_snapshot_decoder_next(&input->decoder, &record, err);
-        if (status != TIDE_OK)
-            return status < TIDE_OK ? status : TIDE_OK;
+        TIDE_OK_IF_NONE(tide_snapshot_decoder_next(&input->decoder, &record, err));
         if (i % TELL_EVERY == 0)
             TIDE_TRY(tide_snapshot_tell(watch, "checking bytes", (int64_t)input->reader.bytes,
                                         input->bytes, err));

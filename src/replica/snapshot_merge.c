@@ -48,8 +48,7 @@ static tide_status translate(tide_row_clock *out, const tide_snapshot_target *ta
 {
     *out = *theirs;
     out->columns = calloc((size_t)theirs->column_count + 1, sizeof *out->columns);
-    if (!out->columns)
-        return tide_no_memory(err);
+    TIDE_NEED_MEMORY(out->columns, err);
     for (int i = 0; i < theirs->column_count; i++)
         out->columns[i] =
             (tide_column_clock){.column = theirs->columns[i].column == TIDE_ROW_CLOCK_LOST
@@ -108,8 +107,7 @@ tide_status tide_snapshot_merge_row(tide_restoring *r, const tide_snapshot_row *
     TIDE_CLEANUP(tide_freep)
     const tide_sql_value **values =
         (const tide_sql_value **)calloc((size_t)target->table->column_count, sizeof(void *));
-    if (!values)
-        return tide_no_memory(err);
+    TIDE_NEED_MEMORY(values, err);
     for (int i = 0; i < from->column_count; i++)
         values[target->map[i]] = given->has[i] ? &given->values[i] : NULL;
     for (int i = 0; given->clock.created.stamp.time != 0 && i < target->table->column_count; i++)
@@ -155,8 +153,7 @@ static tide_status strip_clock(tide_row_clock *out, tide_restoring *r, const tid
     *out = *clock;
     out->column_count = 0;
     out->columns = calloc((size_t)clock->column_count + 1, sizeof *out->columns);
-    if (!out->columns)
-        return tide_no_memory(err);
+    TIDE_NEED_MEMORY(out->columns, err);
     TIDE_TRY(strip(&is_stripped, r, &out->created, err));
     TIDE_TRY(strip(&is_stripped, r, &out->deleted, err));
     for (int i = 0; i < clock->column_count; i++) {
@@ -252,19 +249,17 @@ tide_status tide_snapshot_note_held(tide_restoring *r, const tide_event *event, 
 tide_status tide_snapshot_keep_knowledge(tide_restoring *r, tide_error *err)
 {
     for (int i = 0; i < r->here_count; i++) {
-        tide_status status = TIDE_OK;
         const int64_t cut = tide_snapshot_cut_of(r, &r->here[i].origin, r->here[i].epoch);
         TIDE_CLEANUP(tide_foreign_endp) tide_foreign_query *query = NULL;
         TIDE_TRY(tide_foreign_start(
             &query, r->tx, TIDE_TEMPLATE_SNAPSHOT_EVENTS_ABOVE->text, err,
             tide_bind_blob("origin", tide_view_bytes(r->here[i].origin.bytes, TIDE_NODE_LEN)),
             tide_bind_i64("epoch", r->here[i].epoch), tide_bind_i64("after", cut < 0 ? 0 : cut)));
-        while ((status = tide_foreign_step(query, err)) == TIDE_OK) {
+        TIDE_EACH(tide_foreign_step(query, err)) {
             TIDE_CLEANUP(tide_event_done) tide_event event = {.columns = NULL};
             TIDE_TRY(tide_event_decode(&event, tide_foreign_col_bytes(query), err));
             TIDE_TRY(keep_bases(r, &event, err));
         }
-        TIDE_TRY(status);
     }
     return TIDE_OK;
 }

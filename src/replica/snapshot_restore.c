@@ -45,8 +45,7 @@ static tide_status begin_batch(tide_restore_run *u, tide_error *err)
     tide_desk_done(&u->desk);
     TIDE_TRY(tide_desk_init(&u->desk, u->call->node, u->r.tx, err));
     u->targets = calloc((size_t)decoder->table_count + 1, sizeof *u->targets);
-    if (!u->targets)
-        return tide_no_memory(err);
+    TIDE_NEED_MEMORY(u->targets, err);
     for (int i = 0; i < decoder->table_count; i++) {
         u->target_count = i + 1;
         TIDE_TRY(tide_snapshot_target_init(&u->targets[i], &u->desk, &decoder->tables[i], err));
@@ -148,8 +147,7 @@ static tide_status find_gap(tide_restore_run *u, const tide_snapshot_target *tar
     while (*count < GAP_KEYS && (status = tide_foreign_step(query, err)) == TIDE_OK) {
         const tide_view key = tide_foreign_col_bytes(query);
         const char *copy = tide_arena_copy(&u->desk.arena, key.ptr, key.len);
-        if (!copy)
-            return tide_no_memory(err);
+        TIDE_NEED_MEMORY(copy, err);
         keys[(*count)++] = tide_view_bytes(copy, key.len);
     }
     return status < TIDE_OK ? status : TIDE_OK;

@@ -19,8 +19,7 @@ static tide_status map_columns(tide_snapshot_target *out, const tide_snapshot_ta
     const tide_table *table = out->table;
     out->is_same = table->schema == from->schema && table->column_count == from->column_count;
     out->map = calloc((size_t)from->column_count + 1, sizeof *out->map);
-    if (!out->map)
-        return tide_no_memory(err);
+    TIDE_NEED_MEMORY(out->map, err);
     for (int i = 0; i < from->column_count; i++) {
         out->map[i] = find_column(table, from->columns[i]);
         if (out->map[i] < 0)
@@ -50,8 +49,7 @@ static tide_status take_defaults(tide_snapshot_target *out, tide_desk *desk,
     if (table->column_count == from->column_count)
         return TIDE_OK;
     out->defaults = (const tide_sql_value **)calloc((size_t)table->column_count, sizeof(void *));
-    if (!out->defaults)
-        return tide_no_memory(err);
+    TIDE_NEED_MEMORY(out->defaults, err);
     TIDE_TRY(tide_table_query(&query, desk->tx, table, TIDE_TABLE_DEFAULTS, err));
     TIDE_TRY(tide_foreign_step(query, err));
     for (int i = 0; i < table->column_count; i++) {
@@ -59,8 +57,7 @@ static tide_status take_defaults(tide_snapshot_target *out, tide_desk *desk,
         if (is_mapped(out, from, i))
             continue;
         tide_sql_value *own = tide_arena_alloc(&desk->arena, sizeof *own);
-        if (!own)
-            return tide_no_memory(err);
+        TIDE_NEED_MEMORY(own, err);
         TIDE_TRY(tide_desk_keep(own, desk, &value, err));
         out->defaults[i] = own;
     }

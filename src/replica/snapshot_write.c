@@ -89,8 +89,7 @@ static tide_status load_tables(tide_snapshot_writing *w, tide_error *err)
     TIDE_CLEANUP(names_done) names found = {.of = NULL};
     TIDE_TRY(tide_table_list(w->tx, keep_name, &found, err));
     w->tables = calloc((size_t)found.count + 1, sizeof *w->tables);
-    if (!w->tables)
-        return tide_no_memory(err);
+    TIDE_NEED_MEMORY(w->tables, err);
     for (int i = 0; i < found.count; i++) {
         const tide_status status = tide_table_find(&w->tables[i], w->tx, found.of[i], err);
         TIDE_TRY(status);
@@ -126,8 +125,7 @@ static tide_status load_statements(statements *out, const tide_snapshot_writing 
             return tide_fail(err, TIDE_E_LIMIT, "table %s has more than %d indexes", table->name,
                              TIDE_SYNC_TABLE_SQL_MAX - 1);
         out->of[out->count] = strndup(text.ptr, text.len);
-        if (!out->of[out->count])
-            return tide_no_memory(err);
+        TIDE_NEED_MEMORY(out->of[out->count], err);
         out->count++;
     }
     return TIDE_OK;

@@ -172,8 +172,7 @@ static tide_status put_row(tide_snapshot_writing *w, tide_foreign_query *rows,
     }
     if (row.is_here) {
         p.values = calloc((size_t)table->column_count, sizeof *p.values);
-        if (!p.values)
-            return tide_no_memory(err);
+        TIDE_NEED_MEMORY(p.values, err);
         TIDE_TRY(load_values(get, &p, &row, table, err));
         TIDE_TRY(check_prints(p.values, table, tide_foreign_col_bytes(rows), err));
         ++*standing;
@@ -197,9 +196,7 @@ tide_status tide_snapshot_sum_of(tide_snapshot_sum *out, tide_foreign_tx *tx,
     TIDE_TRY(tide_table_query(&query, tx, table, TIDE_TABLE_ROW_WALK, err));
     for (;;) {
         uint8_t digest[16];
-        const tide_status status = tide_range_next(digest, NULL, &bytes, query, table, err);
-        if (status != TIDE_OK)
-            return status < TIDE_OK ? status : TIDE_OK;
+        TIDE_OK_IF_NONE(tide_range_next(digest, NULL, &bytes, query, table, err));
         tide_range_add(out->digest, digest);
         out->rows++;
     }

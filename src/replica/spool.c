@@ -107,8 +107,7 @@ static tide_status read_step(step *s, tide_desk *desk, tide_view *bodies, int *c
             break;
         const tide_view body = tide_foreign_col_bytes(query);
         const char *copy = tide_arena_copy(&desk->arena, body.ptr, body.len);
-        if (!copy)
-            return tide_no_memory(err);
+        TIDE_NEED_MEMORY(copy, err);
         bodies[(*count)++] = tide_view_bytes(copy, body.len);
         bytes += body.len;
     }
@@ -133,8 +132,7 @@ static tide_status merge_step(step *s, tide_view *bodies, tide_error *err)
 static tide_status merge_batch(step *s, tide_error *err)
 {
     TIDE_CLEANUP(tide_freep) tide_view *bodies = calloc(TIDE_SPOOL_STEP, sizeof *bodies);
-    if (!bodies)
-        return tide_no_memory(err);
+    TIDE_NEED_MEMORY(bodies, err);
     for (s->more = true; s->more;)
         TIDE_TRY(merge_step(s, bodies, err));
     TIDE_CLEANUP(tide_foreign_endp) tide_foreign_query *query = NULL;
@@ -151,9 +149,7 @@ static tide_status find_next(int64_t *cut, int64_t *first, tide_foreign_tx *tx,
     TIDE_CLEANUP(tide_foreign_endp) tide_foreign_query *query = NULL;
     TIDE_TRY(begin(&query, tx, TIDE_TEMPLATE_SPOOL_NEXT, &origin->origin, origin->epoch, err));
     tide_foreign_bind_i64(query, "after", after);
-    const tide_status status = tide_foreign_step(query, err);
-    if (status != TIDE_OK)
-        return status;
+    TIDE_TRY_FOUND(tide_foreign_step(query, err));
     *cut = tide_foreign_col_i64(query);
     *first = tide_foreign_col_i64(query);
     return TIDE_OK;
@@ -183,9 +179,7 @@ static tide_status find_origin(tide_node_id *origin, int64_t *epoch, tide_foreig
 {
     TIDE_CLEANUP(tide_foreign_endp) tide_foreign_query *query = NULL;
     TIDE_TRY(begin(&query, tx, TIDE_TEMPLATE_SPOOL_ORIGIN, origin, *epoch, err));
-    const tide_status status = tide_foreign_step(query, err);
-    if (status != TIDE_OK)
-        return status;
+    TIDE_TRY_FOUND(tide_foreign_step(query, err));
     const tide_view id = tide_foreign_col_bytes(query);
     if (id.len != TIDE_NODE_LEN)
         return tide_fail(err, TIDE_E_DAMAGED, "tide_replica_spool: an origin of %zu bytes", id.len);
@@ -200,9 +194,7 @@ tide_status tide_spool_release_all(tide_node *node, tide_foreign_tx *tx, tide_er
     int64_t epoch = 0;
     for (;;) {
         tide_applied applied = {.events = 0};
-        const tide_status status = find_origin(&of, &epoch, tx, err);
-        if (status != TIDE_OK)
-            return status < TIDE_OK ? status : TIDE_OK;
+        TIDE_OK_IF_NONE(find_origin(&of, &epoch, tx, err));
         TIDE_CLEANUP(tide_log_origin_done) tide_log_origin origin = {.tables = NULL};
         TIDE_TRY(tide_log_origin_load(&origin, tx, &of, epoch, err));
         TIDE_TRY(tide_spool_release(node, tx, &origin, &applied, err));

@@ -5,6 +5,7 @@
 
 #include "replica/sync.h"
 
+#include "base/cleanup.h"
 #include "base/list.h"
 
 /* ---- marks ---- */
@@ -111,8 +112,7 @@ tide_status tide_peer_table_add_schema(tide_peer_table *table, uint64_t schema, 
     TIDE_TRY(tide_list_room(&table->schemas, table->schema_count, sizeof *table->schemas,
                             TIDE_SYNC_SCHEMAS_MAX, err));
     char *bytes = malloc(len + 1);
-    if (!bytes)
-        return tide_no_memory(err);
+    TIDE_NEED_MEMORY(bytes, err);
     memcpy(bytes, columns.len > 0 ? columns.ptr : "", columns.len);
     memcpy(bytes + columns.len, becomes.len > 0 ? becomes.ptr : "", becomes.len);
     memcpy(bytes + columns.len + becomes.len, key.len > 0 ? key.ptr : "", key.len);
@@ -133,8 +133,7 @@ tide_status tide_peer_table_add_former(tide_peer_table *table, tide_view name, t
     TIDE_TRY(tide_list_room((void *)&table->former, table->former_count, sizeof(char *),
                             TIDE_SYNC_SCHEMAS_MAX, err));
     char *copy = strndup(name.ptr, name.len);
-    if (!copy)
-        return tide_no_memory(err);
+    TIDE_NEED_MEMORY(copy, err);
     table->former[table->former_count++] = copy;
     return TIDE_OK;
 }
@@ -145,8 +144,7 @@ tide_status tide_peer_table_set_form(tide_peer_table *table, tide_view form, tid
         return tide_fail(err, TIDE_E_LIMIT, "table '%s' has a form of %zu bytes", table->name,
                          form.len);
     char *copy = malloc(form.len + 1);
-    if (!copy)
-        return tide_no_memory(err);
+    TIDE_NEED_MEMORY(copy, err);
     memcpy(copy, form.len > 0 ? form.ptr : "", form.len);
     free((void *)table->form.ptr);
     table->form = tide_view_bytes(copy, form.len);

@@ -84,16 +84,14 @@ static tide_status add_column(tide_table *table, tide_foreign_query *query, bool
     TIDE_CLEANUP(tide_freep) char *fallback = tide_table_copy(tide_foreign_col_bytes(query));
     const int64_t key_position = tide_foreign_col_i64(query);
     const bool is_stored = tide_foreign_col_i64(query) == 0;
-    if (!name || !type || !fallback)
-        return tide_no_memory(err);
+    TIDE_NEED_MEMORY(name && type && fallback, err);
     if (!is_stored)
         return TIDE_OK;
     if (key_position > TIDE_EVENT_KEY_MAX)
         return tide_fail(err, TIDE_E_UNSUPPORTED, "the key of table %s has more than %d columns",
                          table->name, TIDE_EVENT_KEY_MAX);
     tide_table_column *column = grow_columns(table);
-    if (!column)
-        return tide_no_memory(err);
+    TIDE_NEED_MEMORY(column, err);
     column->name = TIDE_TAKE(name);
     column->affinity = find_affinity(type, table->is_strict);
     column->is_not_null = is_not_null;
@@ -308,8 +306,7 @@ static tide_status take_recorded(tide_table *table, tide_foreign_query *query, t
         table->column_count == TIDE_TABLE_COLUMNS_MAX)
         return tide_fail(err, TIDE_E_DAMAGED, "tide_replica_columns: table %s", table->name);
     tide_table_column *column = name && fallback ? grow_columns(table) : NULL;
-    if (!column)
-        return tide_no_memory(err);
+    TIDE_NEED_MEMORY(column, err);
     column->name = TIDE_TAKE(name);
     column->is_not_null = is_not_null;
     column->affinity = found;
@@ -342,10 +339,8 @@ static tide_status read_row(tide_table *out, tide_foreign_tx *tx, const char *na
                             tide_error *err)
 {
     TIDE_CLEANUP(tide_foreign_endp) tide_foreign_query *query = NULL;
-    const tide_status status = tide_foreign_first(
-        &query, tx, TIDE_TEMPLATE_REPLICA_TABLE_FIND->text, err, tide_bind_text("name", name));
-    if (status != TIDE_OK)
-        return status;
+    TIDE_TRY_FOUND(tide_foreign_first(&query, tx, TIDE_TEMPLATE_REPLICA_TABLE_FIND->text, err,
+                                      tide_bind_text("name", name)));
     out->id = tide_foreign_col_i64(query);
     const tide_view exact = tide_foreign_col_bytes(query);
     if (exact.len > TIDE_EVENT_TABLE_MAX)
@@ -363,9 +358,7 @@ static tide_status read_row(tide_table *out, tide_foreign_tx *tx, const char *na
 static tide_status read_tracked(tide_table *out, tide_foreign_tx *tx, const char *name,
                                 tide_error *err)
 {
-    const tide_status status = read_row(out, tx, name, false, err);
-    if (status != TIDE_OK)
-        return status;
+    TIDE_TRY_FOUND(read_row(out, tx, name, false, err));
     TIDE_TRY(read_recorded(out, tx, err));
     TIDE_TRY(make_room_for_texts(out, err));
     TIDE_CLEANUP(tide_foreign_endp) tide_foreign_query *query = NULL;
@@ -417,8 +410,7 @@ tide_status tide_table_list(tide_foreign_tx *tx, tide_table_fn *fn, void *arg, t
     TIDE_TRY(tide_foreign_begin(&query, tx, TIDE_TEMPLATE_REPLICA_TABLE_LIST->text, err));
     TIDE_EACH(tide_foreign_step(query, err)) {
         TIDE_CLEANUP(tide_freep) char *name = tide_table_copy(tide_foreign_col_bytes(query));
-        if (!name)
-            return tide_no_memory(err);
+        TIDE_NEED_MEMORY(name, err);
         TIDE_CLEANUP(tide_table_done) tide_table table = {0};
         TIDE_TRY(tide_table_find(&table, tx, name, err));
         TIDE_TRY(fn(arg, &table, err));

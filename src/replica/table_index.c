@@ -112,8 +112,7 @@ static const char *find_open(const char *text)
 static tide_status take_apart(tide_table_unique *unique, const char *sql, tide_error *err)
 {
     TIDE_CLEANUP(tide_freep) char *text = strip_comments(sql);
-    if (!text)
-        return tide_no_memory(err);
+    TIDE_NEED_MEMORY(text, err);
     const char *at = find_open(text);
     for (int i = 0; i < unique->term_count && *at; i++) {
         const char *end = find_piece_end(at);
@@ -181,8 +180,7 @@ static tide_status add_term(tide_table_unique *unique, const tide_table *table,
     TIDE_CLEANUP(tide_freep) char *name = tide_table_copy(tide_foreign_col_bytes(query));
     TIDE_CLEANUP(tide_freep) char *collation = tide_table_copy(tide_foreign_col_bytes(query));
     tide_table_term *term = name && collation ? grow_terms(unique) : NULL;
-    if (!term)
-        return tide_no_memory(err);
+    TIDE_NEED_MEMORY(term, err);
     if (!is_known_collation(collation))
         return tide_fail(err, TIDE_E_UNSUPPORTED,
                          "table %s has an index with the collation %s, which only its application "
@@ -245,8 +243,7 @@ static tide_status add_rowid(tide_table *table, tide_error *err)
         return TIDE_OK;
     tide_table_unique *unique = grow_uniques(table);
     tide_table_term *term = unique ? grow_terms(unique) : NULL;
-    if (!term)
-        return tide_no_memory(err);
+    TIDE_NEED_MEMORY(term, err);
     term->column = -3;
     term->name = strdup(free_name);
     return term->name ? TIDE_OK : tide_no_memory(err);
@@ -260,14 +257,12 @@ tide_status tide_table_read_uniques(tide_table *table, tide_foreign_tx *tx, tide
     tide_status status = TIDE_OK;
     while ((status = tide_foreign_step(query, err)) == TIDE_OK) {
         tide_table_unique *unique = grow_uniques(table);
-        if (!unique)
-            return tide_no_memory(err);
+        TIDE_NEED_MEMORY(unique, err);
         TIDE_TRY(read_terms(unique, tx, table, tide_foreign_col_bytes(query), err));
         (void)tide_foreign_col_bytes(query);
         (void)tide_foreign_col_i64(query);
         TIDE_CLEANUP(tide_freep) char *sql = tide_table_copy(tide_foreign_col_bytes(query));
-        if (!sql)
-            return tide_no_memory(err);
+        TIDE_NEED_MEMORY(sql, err);
         TIDE_TRY(take_apart(unique, sql, err));
         unique->is_key = is_the_key(table, unique);
     }
@@ -293,8 +288,7 @@ static tide_status add_pair(tide_table *table, tide_table_foreign *foreign,
                          table->name, TIDE_EVENT_KEY_MAX);
     TIDE_CLEANUP(tide_freep) char *from = tide_table_copy(tide_foreign_col_bytes(query));
     TIDE_CLEANUP(tide_freep) char *to = tide_table_copy(tide_foreign_col_bytes(query));
-    if (!from || !to)
-        return tide_no_memory(err);
+    TIDE_NEED_MEMORY(from && to, err);
     foreign->column[foreign->count] = tide_table_find_column(table, from);
     foreign->parent_column[foreign->count] = -1;
     foreign->parent_name[foreign->count++] = TIDE_TAKE(to);
@@ -315,15 +309,13 @@ static tide_status find_parent(tide_table_foreign *foreign, tide_foreign_tx *tx,
         (void)tide_foreign_col_bytes(query);
         const int64_t key_position = tide_foreign_col_i64(query);
         const bool is_stored = tide_foreign_col_i64(query) == 0;
-        if (!name)
-            return tide_no_memory(err);
+        TIDE_NEED_MEMORY(name, err);
         for (int i = 0; i < foreign->count; i++) {
             char **wanted = &foreign->parent_name[i];
             if (!**wanted && key_position == i + 1) {
                 free(*wanted);
                 *wanted = strdup(name);
-                if (!*wanted)
-                    return tide_no_memory(err);
+                TIDE_NEED_MEMORY(*wanted, err);
             }
             if (is_stored && strcasecmp(*wanted, name) == 0)
                 foreign->parent_column[i] = column;
@@ -344,8 +336,7 @@ tide_status tide_table_read_foreign(tide_table *table, tide_foreign_tx *tx, tide
         const tide_view parent = tide_foreign_col_bytes(query);
         tide_table_foreign *foreign =
             id == last_id ? &table->foreign[table->foreign_count - 1] : grow_foreign(table);
-        if (!foreign)
-            return tide_no_memory(err);
+        TIDE_NEED_MEMORY(foreign, err);
         if (parent.len > TIDE_EVENT_TABLE_MAX)
             return tide_fail(err, TIDE_E_UNSUPPORTED, "%s refers to a table with too long a name",
                              table->name);

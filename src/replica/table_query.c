@@ -249,9 +249,7 @@ static bool is_lowest(const tide_table_column *column, const tide_sql_value *val
 tide_status tide_log_next(tide_log_row *row, tide_foreign_query *query, const tide_table *table,
                           tide_error *err)
 {
-    const tide_status status = tide_foreign_step(query, err);
-    if (status != TIDE_OK)
-        return status;
+    TIDE_TRY_FOUND(tide_foreign_step(query, err));
     row->seq = tide_foreign_col_i64(query);
     const int64_t op = tide_foreign_col_i64(query);
     row->is_bare = op == 4;

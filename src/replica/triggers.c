@@ -22,8 +22,6 @@ tide_status tide_triggers_check(tide_foreign_tx *tx, tide_error *err)
 {
     char why[1024];
     TIDE_TRY(tide_triggers_copy(tx, err));
-    const tide_status status = tide_foreign_trigger_problem(tx, why, sizeof why, err);
-    if (status != TIDE_OK)
-        return status < TIDE_OK ? status : TIDE_OK;
+    TIDE_OK_IF_NONE(tide_foreign_trigger_problem(tx, why, sizeof why, err));
     return tide_fail(err, TIDE_E_UNSUPPORTED, "%s", why);
 }

@@ -253,8 +253,7 @@ tide_status tide_child_start(const tide_child_spec *spec, tide_child_started *ou
     TIDE_CLEANUP(plumbing_done)
     plumbing p = {.in = {-1, -1}, .out = {-1, -1}, .report = {-1, -1}};
     TIDE_CLEANUP(tide_freep) char **environment = make_environment(spec->env);
-    if (!environment)
-        return tide_no_memory(err);
+    TIDE_NEED_MEMORY(environment, err);
     TIDE_TRY(open_plumbing(&p, spec, err));
     orders o = {.spec = spec, .p = &p, .environment = environment};
     o.has_own_group = spec->stdin_kind != TIDE_CHILD_STDIN_INHERIT || !isatty(STDIN_FILENO);
@@ -565,8 +564,7 @@ tide_status tide_child_run(const tide_child_spec *spec, tide_child_result *resul
     *result = (tide_child_result){.exit_code = -1};
     tide_buffer_init(&result->out, spec->stdout_max);
     TIDE_CLEANUP(tide_freep) tide_child *child = calloc(1, sizeof *child);
-    if (!child)
-        return tide_no_memory(err);
+    TIDE_NEED_MEMORY(child, err);
     child->spec = spec;
     child->result = result;
     child->clock = spec->clock ? spec->clock : tide_env_system();

@@ -78,8 +78,7 @@ tide_status tide_lifecycle_open(tide_lifecycle **out, const tide_lifecycle_optio
                                 tide_error *err)
 {
     TIDE_CLEANUP(tide_lifecycle_closep) tide_lifecycle *lifecycle = calloc(1, sizeof *lifecycle);
-    if (!lifecycle)
-        return tide_no_memory(err);
+    TIDE_NEED_MEMORY(lifecycle, err);
     lifecycle->log = options->log;
     lifecycle->env = options->env ? options->env : tide_env_system();
     lifecycle->ready_file = options->ready_file ? options->ready_file : stdout;

@@ -147,8 +147,7 @@ static tide_status find_series(tide_listener *listener, tide_error *err)
 {
     const size_t count = tide_routes_count(listener->routes);
     listener->durations = calloc(count + 1, sizeof(void *));
-    if (!listener->durations)
-        return tide_no_memory(err);
+    TIDE_NEED_MEMORY(listener->durations, err);
     for (size_t i = 0; i < count; i++)
         listener->durations[i] =
             tide_metrics_series(listener->metrics, TIDE_METRIC_RPC_DURATION,
@@ -435,8 +434,7 @@ tide_status tide_listener_open(tide_listener **out, const tide_listener_options 
                                tide_error *err)
 {
     tide_listener *listener = calloc(1, sizeof *listener);
-    if (!listener)
-        return tide_no_memory(err);
+    TIDE_NEED_MEMORY(listener, err);
     listener->options = *options;
     raise_file_limit();
     tide_status status =

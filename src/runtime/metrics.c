@@ -130,8 +130,7 @@ tide_status tide_metrics_new(tide_metrics **out, const char *version, tide_env *
                              tide_error *err)
 {
     TIDE_CLEANUP(tide_metrics_freep) tide_metrics *metrics = calloc(1, sizeof *metrics);
-    if (!metrics)
-        return tide_no_memory(err);
+    TIDE_NEED_MEMORY(metrics, err);
     (void)pthread_mutex_init(&metrics->lock, NULL);
     (void)pthread_mutex_init(&metrics->writing, NULL);
     metrics->env = env;

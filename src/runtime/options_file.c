@@ -155,8 +155,7 @@ tide_status tide_options_file_parse(tide_options_file *out, tide_view text, cons
                          TIDE_OPTIONS_FILE_MAX);
     out->path = strdup(path);
     out->text = malloc(text.len + 1);
-    if (!out->path || !out->text)
-        return tide_no_memory(err);
+    TIDE_NEED_MEMORY(out->path && out->text, err);
     if (text.len > 0)
         memcpy(out->text, text.ptr, text.len);
     out->text[text.len] = '\0';

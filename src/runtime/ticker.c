@@ -279,8 +279,7 @@ static tide_status find_lane(tide_ticker *ticker, const tide_step *step, const v
         if ((*out)->kind == step->lane && (*out)->arg == key)
             return TIDE_OK;
     lane *l = calloc(1, sizeof *l);
-    if (!l)
-        return tide_no_memory(err);
+    TIDE_NEED_MEMORY(l, err);
     *l = (lane){.ticker = ticker, .kind = step->lane, .arg = key, .next = ticker->lanes};
     l->wake_fd = eventfd(0, EFD_CLOEXEC | EFD_NONBLOCK);
     if (l->wake_fd < 0) {
@@ -330,8 +329,7 @@ tide_status tide_ticker_bind(tide_ticker *ticker, const tide_step *step,
         return tide_fail(err, TIDE_E_FAILED, "step %s is not in the list of this daemon",
                          step->name);
     bound_step *b = calloc(1, sizeof *b);
-    if (!b)
-        return tide_no_memory(err);
+    TIDE_NEED_MEMORY(b, err);
     *b = (bound_step){.step = step, .arg = binding->arg};
     b->due_us = now_of(ticker) + binding->delay_us;
     (void)snprintf(b->label, sizeof b->label, "%s%s%s", step->name, binding->instance ? "/" : "",
@@ -377,14 +375,12 @@ tide_status tide_ticker_new(tide_ticker **out, const tide_ticker_options *option
     while (options->steps[count])
         count++;
     TIDE_CLEANUP(tide_ticker_freep) tide_ticker *ticker = calloc(1, sizeof *ticker);
-    if (!ticker)
-        return tide_no_memory(err);
+    TIDE_NEED_MEMORY(ticker, err);
     ticker->options = *options;
     ticker->steps_end = &ticker->steps;
     (void)pthread_mutex_init(&ticker->lock, NULL);
     ticker->is_skipped = calloc(count + 1, sizeof *ticker->is_skipped);
-    if (!ticker->is_skipped)
-        return tide_no_memory(err);
+    TIDE_NEED_MEMORY(ticker->is_skipped, err);
     *out = TIDE_TAKE(ticker);
     return TIDE_OK;
 }

@@ -87,10 +87,9 @@ tide_status tide_tx_each_binds(tide_tx *tx, const tide_sql *sql, tide_each_fn *f
 {
     TIDE_CLEANUP(tide_query_endp) tide_query *query = NULL;
     TIDE_TRY(tide_query_start_binds(&query, tx, sql, binds, err));
-    tide_status status = TIDE_OK;
-    while ((status = tide_query_step(query, err)) == TIDE_OK)
+    TIDE_EACH(tide_query_step(query, err))
         TIDE_TRY(fn(query, arg, err));
-    return status < TIDE_OK ? status : TIDE_OK;
+    return TIDE_OK;
 }
 
 typedef struct exec_call {

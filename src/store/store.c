@@ -4,6 +4,7 @@
 #include <stdlib.h>
 #include <unistd.h>
 
+#include "base/cleanup.h"
 #include "base/cond_wait.h"
 #include "base/interface/caller.h"
 #include "base/interface/sized.h"
@@ -70,8 +71,7 @@ tide_status tide_store_open_with(tide_store **out, const char *url,
     TIDE_TRY(TIDE_SIZED_COPY_OPTIONAL(&own, options, tide_store_options, err));
     TIDE_TRY(tide_store_url_parse(&parsed, url, err));
     tide_store *store = calloc(1, sizeof *store);
-    if (!store)
-        return tide_no_memory(err);
+    TIDE_NEED_MEMORY(store, err);
     store->options = own;
     fill_defaults(&store->options);
     store->env = store->options.env;

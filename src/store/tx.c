@@ -6,6 +6,7 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "base/cleanup.h"
 #include "base/interface/caller.h"
 #include "store/engine.h"
 
@@ -189,11 +190,9 @@ tide_status tide_tx_complete_plainly(tide_tx *tx, tide_error *err)
     if (tx->is_write && !tx->is_settled)
         TIDE_TRY(tide_tx_take_counters(tx, err));
     for (tide_query *query = tx->deferred_first; query; query = query->next) {
-        tide_status status = TIDE_OK;
-        while ((status = tide_query_step(query, err)) == TIDE_OK)
+        TIDE_EACH(tide_query_step(query, err))
             if (query->on_row)
                 query->on_row(query, query->on_row_arg);
-        TIDE_TRY(status);
     }
     return TIDE_OK;
 }

@@ -10,6 +10,7 @@
 #include <sys/eventfd.h>
 #include <unistd.h>
 
+#include "base/cleanup.h"
 #include "base/interface/caller.h"
 #include "base/lock.h"
 #include "base/thread.h"
@@ -83,8 +84,7 @@ tide_status tide_watch_open(tide_watch **out, tide_store *store, const char *top
     TIDE_NEED(out && store, err);
     TIDE_TRY(check_topic(topic, err));
     tide_watch *watch = calloc(1, sizeof *watch);
-    if (!watch)
-        return tide_no_memory(err);
+    TIDE_NEED_MEMORY(watch, err);
     watch->store = store;
     (void)snprintf(watch->topic, sizeof watch->topic, "%s", topic);
     watch->fd = eventfd(0, EFD_CLOEXEC | EFD_NONBLOCK);

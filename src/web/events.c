@@ -12,6 +12,7 @@
 
 #include <tidemark/watch.h>
 
+#include "base/cleanup.h"
 #include "base/lock.h"
 #include "base/thread.h"
 
@@ -158,8 +159,7 @@ tide_status tide_events_open(tide_events **out, tide_store *store, const tide_we
         return tide_fail(err, TIDE_E_LIMIT, "the dashboard has at most %d topics",
                          TIDE_WEB_SOURCES_MAX);
     tide_events *events = calloc(1, sizeof *events);
-    if (!events)
-        return tide_no_memory(err);
+    TIDE_NEED_MEMORY(events, err);
     events->store = store;
     events->count = count;
     memcpy(events->sources, sources, (size_t)count * sizeof *sources);

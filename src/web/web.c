@@ -4,6 +4,7 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "base/cleanup.h"
 #include "base/digest.h"
 #include "web/events.h"
 
@@ -144,8 +145,7 @@ tide_status tide_web_open(tide_web **out, tide_listener *listener, const tide_we
                           tide_error *err)
 {
     tide_web *web = calloc(1, sizeof *web);
-    if (!web)
-        return tide_no_memory(err);
+    TIDE_NEED_MEMORY(web, err);
     web->about = options->about;
     web->place = options->place;
     tide_status status = tide_events_open(&web->events, options->store, options->sources,

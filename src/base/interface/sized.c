@@ -4,6 +4,8 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "base/cleanup.h"
+
 static size_t size_of(const void *in)
 {
     size_t size = 0;
@@ -74,8 +76,7 @@ tide_status tide_sized_list_init(tide_sized_list *list, size_t size, const void 
     if (list->given_size == size)
         return TIDE_OK;
     list->items = calloc((size_t)count, size);
-    if (!list->items)
-        return tide_no_memory(err);
+    TIDE_NEED_MEMORY(list->items, err);
     for (int i = 0; i < count; i++)
         copy(item_at(list->items, size, i), size, item_at(given, list->given_size, i),
              list->given_size);

@@ -5,6 +5,7 @@
 #include <string.h>
 
 #include "base/arena.h"
+#include "base/cleanup.h"
 #include "base/text/json_canon.h"
 
 /* ---- building ---- */
@@ -36,8 +37,7 @@ static tide_status keep_string(builder *b, const tide_json_token *token, tide_vi
         content = tide_buffer_view(&b->text);
     }
     char *copy = tide_arena_text(&b->tree->arena, content);
-    if (!copy)
-        return tide_no_memory(err);
+    TIDE_NEED_MEMORY(copy, err);
     *out = tide_view_bytes(copy, content.len);
     return TIDE_OK;
 }
@@ -58,8 +58,7 @@ static tide_status keep_number(builder *b, const tide_json_token *token, tide_js
     }
     node->type = TIDE_JSON_TYPE_REAL;
     copy = tide_arena_text(&b->tree->arena, token->text);
-    if (!copy)
-        return tide_no_memory(err);
+    TIDE_NEED_MEMORY(copy, err);
     node->text = tide_view_bytes(copy, token->text.len);
     if (!tide_json_scan_double(node->text, &node->real))
         return tide_fail(err, TIDE_E_INVALID, "a number is too large");
@@ -88,8 +87,7 @@ static tide_json_node *add_node(builder *b)
 static tide_status add_value(builder *b, const tide_json_token *token, tide_error *err)
 {
     tide_json_node *node = add_node(b);
-    if (!node)
-        return tide_no_memory(err);
+    TIDE_NEED_MEMORY(node, err);
     switch (token->kind) {
     case TIDE_JSON_OBJECT_BEGIN:
     case TIDE_JSON_ARRAY_BEGIN:
@@ -139,8 +137,7 @@ static tide_status build(builder *b, tide_view text, tide_error *err)
 tide_status tide_json_tree_read(tide_json_node **root, tide_view text, tide_error *err)
 {
     builder b = {.tree = calloc(1, sizeof *b.tree)};
-    if (!b.tree)
-        return tide_no_memory(err);
+    TIDE_NEED_MEMORY(b.tree, err);
     tide_arena_init(&b.tree->arena, text.len * 40 + 4096);
     tide_buffer_init(&b.text, text.len);
     const tide_status status = build(&b, text, err);

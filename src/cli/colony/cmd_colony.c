@@ -68,8 +68,7 @@ static tide_status open_or_wait(opening *o, tide_listener_options *listener, boo
     *err = (tide_error){.status = TIDE_OK};
     TIDE_CLEANUP(tide_freep)
     char *name = tide_store_url_redact(tide_cli_text(o->cli, TIDE_CLI_STORE));
-    if (!name)
-        return tide_no_memory(err);
+    TIDE_NEED_MEMORY(name, err);
     TIDE_TRY(tide_store_wait_run(&(tide_store_wait){.listener = listener,
                                                     .open_store = open_colony,
                                                     .arg = o,

@@ -33,8 +33,7 @@ static tide_status print_rows(tide_cli_sql_output *output, const COLONY(QueryRes
 {
     const size_t count = answer->n_columns;
     TIDE_CLEANUP(tide_freep) tide_sql_value *cells = calloc(count + 1, sizeof *cells);
-    if (!cells)
-        return tide_no_memory(err);
+    TIDE_NEED_MEMORY(cells, err);
     TIDE_TRY(
         tide_cli_sql_output_begin(output, (const char *const *)answer->columns, (int)count, err));
     for (size_t i = 0; i < answer->n_rows; i++) {

@@ -26,8 +26,7 @@ static tide_status add(tide_cli_agents *agents, tide_view name, tide_view addres
     const tide_agent_given agent = {.agent_id = tide_arena_text(&agents->texts, name),
                                     .address = tide_arena_text(&agents->texts, address),
                                     .origin = origin};
-    if (!agent.agent_id || !agent.address)
-        return tide_no_memory(err);
+    TIDE_NEED_MEMORY(agent.agent_id && agent.address, err);
     TIDE_TRY(tide_registry_check(agent.agent_id, agent.address, err));
     agents->items[agents->count++] = agent;
     return TIDE_OK;

@@ -42,8 +42,7 @@ static tide_status connect(tide_cli *cli, tide_cli_colony *colony, tide_error *e
     const char *named = getenv("TIDEMARK_COLONY");
     const char *token_file = tide_cli_text(cli, TIDE_CLI_TOKEN_FILE);
     char *words = strdup(tide_buffer_text(&text));
-    if (!words)
-        return tide_no_memory(err);
+    TIDE_NEED_MEMORY(words, err);
     const char *ca_file = find_line(words, "ca ");
     const tide_client_options options = {.target = named ? named : find_line(words, ""),
                                          .ca_file = ca_file,

@@ -81,8 +81,7 @@ tide_status tide_cli_feed_verify(tide_cli *cli, tide_error *err)
     TIDE_CLEANUP(tide_cli_feed_close) tide_cli_feed_handle handle = {.store = NULL};
     TIDE_TRY(tide_cli_feed_open(cli, &handle, err));
     TIDE_CLEANUP(tide_freep) verification *v = calloc(1, sizeof *v);
-    if (!v)
-        return tide_no_memory(err);
+    TIDE_NEED_MEMORY(v, err);
     v->out = &cli->out;
     v->feed = handle.feed;
     tide_feed_stream one;

@@ -167,8 +167,7 @@ tide_status tide_cli_feed_ls(tide_cli *cli, tide_error *err)
     TIDE_CLEANUP(tide_cli_feed_close) tide_cli_feed_handle handle = {.store = NULL};
     TIDE_TRY(tide_cli_feed_open(cli, &handle, err));
     TIDE_CLEANUP(tide_freep) looked *rows = calloc(TIDE_FEED_STREAMS_MAX, sizeof *rows);
-    if (!rows)
-        return tide_no_memory(err);
+    TIDE_NEED_MEMORY(rows, err);
     look l = {.rows = rows, .options = tide_feed_get_options(handle.feed)};
     TIDE_TRY(tide_feed_list(handle.feed, keep_stream, &l, err));
     for (int i = 0; i < l.count; i++)

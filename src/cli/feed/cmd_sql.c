@@ -252,8 +252,7 @@ static tide_status read_parameters(session *s, tide_error *err)
 {
     const tide_cli_values given = tide_cli_list(s->cli, TIDE_CLI_PARAM);
     s->parameters = calloc((size_t)given.count + 1, sizeof *s->parameters);
-    if (!s->parameters)
-        return tide_no_memory(err);
+    TIDE_NEED_MEMORY(s->parameters, err);
     for (int i = 0; i < given.count; i++) {
         const char *equals = strchr(given.items[i], '=');
         if (!equals || equals == given.items[i])
@@ -466,8 +465,7 @@ static tide_status keep_back(session *s, tide_error *err)
     free(s->kept_bytes);
     s->kept_bytes = NULL;
     FILE *file = open_memstream(&s->kept_bytes, &s->kept_len);
-    if (!file)
-        return tide_no_memory(err);
+    TIDE_NEED_MEMORY(file, err);
     tide_cli_output_init(&s->kept, file, s->cli->out.is_json);
     s->out = &s->kept;
     return TIDE_OK;

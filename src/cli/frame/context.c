@@ -219,9 +219,7 @@ tide_status tide_cli_context_write(const char *name, tide_view text, bool is_rep
 static tide_status remove_file(const char *name, tide_error *err)
 {
     char path[TIDE_CLI_CONTEXT_PATH_MAX];
-    const tide_status status = name_file(path, name, false, err);
-    if (status != TIDE_OK)
-        return status;
+    TIDE_TRY_FOUND(name_file(path, name, false, err));
     if (unlink(path) == 0)
         return TIDE_OK;
     return errno == ENOENT ? TIDE_NONE
@@ -322,8 +320,7 @@ tide_status tide_cli_context_enter(tide_cli_words *words, const tide_cli_takes *
     TIDE_TRY(status);
     if (status == TIDE_OK) {
         words->context = calloc(1, sizeof *words->context);
-        if (!words->context)
-            return tide_no_memory(err);
+        TIDE_NEED_MEMORY(words->context, err);
         status = tide_cli_context_read(words->context, name, err);
         if (status == TIDE_NONE)
             return tide_fail(err, TIDE_E_INVALID,

@@ -187,9 +187,7 @@ tide_status tide_cli_lines_next(tide_cli_lines *lines, const tide_json_node **ob
     tide_json_tree_free(lines->object);
     lines->object = NULL;
     do {
-        const tide_status status = read_line(lines, err);
-        if (status != TIDE_OK)
-            return status;
+        TIDE_TRY_FOUND(read_line(lines, err));
     } while (is_blank(tide_buffer_view(&lines->line)));
     TIDE_TRY(parse_line(lines, err));
     *object = lines->object;

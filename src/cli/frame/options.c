@@ -7,6 +7,7 @@
 
 #include <tidemark/idempotency.h>
 
+#include "base/cleanup.h"
 #include "cli/frame/value.h"
 #include "cli/help/suggest.h"
 #include "runtime/options_file.h"
@@ -360,8 +361,7 @@ static tide_status read_file(tide_cli_words *words, const tide_cli_takes *takes,
     if (!words->text[TIDE_CLI_CONFIG])
         return TIDE_OK;
     words->file = calloc(1, sizeof *words->file);
-    if (!words->file)
-        return tide_no_memory(err);
+    TIDE_NEED_MEMORY(words->file, err);
     words->has_bad_value = true; /* what is wrong from here on, is so in the file */
     TIDE_TRY(tide_options_file_read(words->file, words->text[TIDE_CLI_CONFIG], err));
     for (int i = 0; i < words->file->count; i++) {
@@ -406,8 +406,7 @@ tide_status tide_cli_words_settle(tide_cli_words *words, const tide_cli_takes *t
                             (words->context ? (size_t)words->context->count : 0);
     int pool_count = 0;
     words->pool = calloc(pool_max, sizeof *words->pool);
-    if (!words->pool)
-        return tide_no_memory(err);
+    TIDE_NEED_MEMORY(words->pool, err);
     for (int id = 0; id < TIDE_CLI_OPTION_COUNT; id++)
         if (is_taken(takes, (tide_cli_option_id)id))
             TIDE_TRY(settle_option(words, takes, (tide_cli_option_id)id, &pool_count, err));

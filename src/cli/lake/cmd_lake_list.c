@@ -35,8 +35,7 @@ static tide_status print_anew(tide_tx *tx, void *arg, tide_error *err)
     printing *p = arg;
     forget(p);
     p->file = open_memstream(&p->text, &p->len);
-    if (!p->file)
-        return tide_no_memory(err);
+    TIDE_NEED_MEMORY(p->file, err);
     FILE *kept = p->cli->out.file;
     p->cli->out.file = p->file;
     const tide_status status = p->fn(tx, p->arg, err);

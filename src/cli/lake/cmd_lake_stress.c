@@ -171,8 +171,7 @@ static tide_status prove(stress_run *run, tide_stress_report *report, tide_lake_
     TIDE_CLEANUP(tide_freep)
     char(*paths)[PATH_SIZE] = calloc((size_t)run->crowd.writers, sizeof *paths);
     TIDE_CLEANUP(tide_freep) const char **logs = calloc((size_t)run->crowd.writers, sizeof *logs);
-    if (!paths || !logs)
-        return tide_no_memory(err);
+    TIDE_NEED_MEMORY(paths && logs, err);
     for (int i = 0; i < run->crowd.writers; i++) {
         (void)snprintf(paths[i], sizeof paths[i], "%.4000s/writer-%d.log", run->dir, i);
         logs[i] = paths[i];

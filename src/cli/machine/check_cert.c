@@ -103,8 +103,7 @@ static tide_status look_at_service(found *f, const tide_cli *cli, const char *ad
         return tide_fail(err, TIDE_E_INVALID, "%s speaks no TLS: it has no certificate", address);
     (void)snprintf(url, sizeof url, "%s%s/", has_scheme ? "" : https, address);
     CURL *handle = curl_easy_init();
-    if (!handle)
-        return tide_no_memory(err);
+    TIDE_NEED_MEMORY(handle, err);
     prepare(handle, cli, url);
     (void)curl_easy_setopt(handle, CURLOPT_ERRORBUFFER, words);
     const CURLcode code = curl_easy_perform(handle);

@@ -2,6 +2,7 @@
 #include <stdio.h>
 #include <string.h>
 
+#include "base/cleanup.h"
 #include "cli/machine/check.h"
 #include "net/client/curl_api.h"
 
@@ -53,8 +54,7 @@ tide_status tide_check_ready(tide_check *check, tide_error *err)
     if (!address)
         return tide_fail(err, TIDE_E_INVALID, "no service given; name its HOST:PORT");
     CURL *handle = curl_easy_init();
-    if (!handle)
-        return tide_no_memory(err);
+    TIDE_NEED_MEMORY(handle, err);
     char words[CURL_ERROR_SIZE] = "";
     long answer = 0;
     double seconds = 0;

@@ -138,9 +138,7 @@ static tide_status use(tide_cli *cli, tide_error *err)
 static tide_status leave(tide_cli *cli, tide_error *err)
 {
     char name[TIDE_CLI_CONTEXT_NAME_MAX + 1];
-    const tide_status status = tide_cli_context_current(name, err);
-    if (status != TIDE_OK)
-        return status;
+    TIDE_TRY_FOUND(tide_cli_context_current(name, err));
     TIDE_TRY(tide_cli_context_use(NULL, err));
     return tell(cli, name, "left", err);
 }
@@ -269,9 +267,7 @@ static tide_status list(tide_cli *cli, tide_error *err)
     struct dirent **names = NULL;
     tide_cli_table table;
     TIDE_TRY(read_current(current, err));
-    const tide_status found = tide_cli_context_directory(directory, false, err);
-    if (found != TIDE_OK)
-        return found;
+    TIDE_TRY_FOUND(tide_cli_context_directory(directory, false, err));
     const int count = scandir(directory, &names, is_listed, alphasort);
     if (count <= 0) {
         free(names);

@@ -61,8 +61,7 @@ static tide_status run(tide_cli *cli, tide_error *err)
     TIDE_TRY(tide_listener_open(&single.listener, &options, err));
     const tide_work_maintenance_options maintenance = tide_cli_work_maintenance(cli);
     served *s = calloc(1, sizeof *s);
-    if (!s)
-        return tide_no_memory(err);
+    TIDE_NEED_MEMORY(s, err);
     single.component = s;
     TIDE_TRY(tide_services_open(&s->services, single.listener, store, &maintenance, err));
     TIDE_TRY(open_web(s, single.listener, options.version, store, err));

@@ -6,6 +6,7 @@
  *     GAPS 2 open                     a quarter of the room at most
  *     WORK 3 leases, 0 stale          likewise
  *     STORE 1.2 MiB, ...              one line */
+#include "base/cleanup.h"
 #include "cli/machine/top.h"
 
 #include <inttypes.h>
@@ -139,8 +140,7 @@ static tide_status draw_fleet(tide_top_frame *frame, const tide_top_snapshot *sn
     const size_t count = snapshot->fleet->n_agents;
     int width = (int)strlen("AGENT");
     agent_row *agents = calloc(count + 1, sizeof *agents);
-    if (!agents)
-        return tide_no_memory(err);
+    TIDE_NEED_MEMORY(agents, err);
     for (size_t i = 0; i < count; i++) {
         const COLONY(FleetLine) *line = snapshot->fleet->agents[i];
         const int len = count_characters(line->agent_id);
@@ -309,8 +309,7 @@ tide_status tide_top_draw(tide_top_frame *out, const tide_top_snapshot *snapshot
                                         (int)snapshot->gaps->n_gaps + snapshot->work_count + 16};
     out->styles = calloc((size_t)out->capacity, sizeof *out->styles);
     out->file = open_memstream(&out->text, &out->len);
-    if (!out->styles || !out->file)
-        return tide_no_memory(err);
+    TIDE_NEED_MEMORY(out->styles && out->file, err);
     const tide_status status = draw_panes(out, snapshot, view, err);
     const int closed = fclose(out->file);
     out->file = NULL;

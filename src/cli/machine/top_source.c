@@ -194,8 +194,7 @@ tide_status tide_top_take(tide_top_source *source, tide_top_snapshot **out, tide
 {
     const int64_t begun_us = source->env->mono_us(source->env);
     tide_top_snapshot *snapshot = calloc(1, sizeof *snapshot);
-    if (!snapshot)
-        return tide_no_memory(err);
+    TIDE_NEED_MEMORY(snapshot, err);
     const tide_status status = take(source, snapshot, err);
     if (status < TIDE_OK) {
         tide_top_free(snapshot);

@@ -46,8 +46,7 @@ tide_status tide_cli_whole_file_open(tide_cli_whole_file *file, const char *path
 static tide_status sync_parent(const char *path, tide_error *err)
 {
     TIDE_CLEANUP(tide_freep) char *parent = strdup(path);
-    if (!parent)
-        return tide_no_memory(err);
+    TIDE_NEED_MEMORY(parent, err);
     char *slash = strrchr(parent, '/');
     if (slash)
         slash[slash == parent ? 1 : 0] = '\0';

@@ -5,6 +5,7 @@
 #include <string.h>
 
 #include "base/buffer.h"
+#include "base/cleanup.h"
 #include "base/lock.h"
 #include "net/codec/protobuf_wire.h"
 
@@ -46,8 +47,7 @@ struct tide_health {
 tide_status tide_health_new(tide_health **out, tide_error *err)
 {
     tide_health *made = calloc(1, sizeof *made);
-    if (!made)
-        return tide_no_memory(err);
+    TIDE_NEED_MEMORY(made, err);
     (void)pthread_mutex_init(&made->telling, NULL);
     (void)pthread_mutex_init(&made->state, NULL);
     made->services[made->service_count++] = (service){.status = TIDE_HEALTH_NOT_SERVING};
@@ -295,8 +295,7 @@ static tide_status begin_watch(tide_health *health, tide_call *call, tide_view m
         return tide_fail(err, TIDE_E_INVALID, "a service name of more than %d bytes",
                          TIDE_HEALTH_NAME_MAX);
     watcher *added = calloc(1, sizeof *added);
-    if (!added)
-        return tide_no_memory(err);
+    TIDE_NEED_MEMORY(added, err);
     added->call = call;
     memcpy(added->name, name.ptr, name.len);
     (void)pthread_mutex_lock(&health->telling);

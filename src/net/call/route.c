@@ -4,6 +4,8 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "base/cleanup.h"
+
 struct tide_routes {
     size_t count;
     tide_route_entry *entries[TIDE_ROUTES_MAX];
@@ -50,8 +52,7 @@ static tide_status add_entry(tide_routes *routes, const tide_method *method,
     if (routes->count == TIDE_ROUTES_MAX)
         return tide_fail(err, TIDE_E_LIMIT, "more than %d routes", TIDE_ROUTES_MAX);
     tide_route_entry *entry = calloc(1, sizeof *entry);
-    if (!entry)
-        return tide_no_memory(err);
+    TIDE_NEED_MEMORY(entry, err);
     entry->method = method;
     entry->route = route;
     entry->arg = arg;

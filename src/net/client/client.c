@@ -93,8 +93,7 @@ static tide_status set_target(tide_client *client, tide_error *err)
         return tide_fail(err, TIDE_E_INVALID,
                          "'%s' is not http://HOST:PORT, https://HOST:PORT or unix:PATH", target);
     client->base_url = strdup(target);
-    if (!client->base_url)
-        return tide_no_memory(err);
+    TIDE_NEED_MEMORY(client->base_url, err);
     size_t len = strlen(client->base_url);
     if (len > scheme_len && client->base_url[len - 1] == '/')
         client->base_url[len - 1] = '\0';
@@ -123,8 +122,7 @@ static tide_status check_files(const tide_client *client, tide_error *err)
 static tide_status join_hub(tide_client *client, tide_error *err)
 {
     client->sockets = calloc(1, sizeof *client->sockets);
-    if (!client->sockets)
-        return tide_no_memory(err);
+    TIDE_NEED_MEMORY(client->sockets, err);
     const tide_client_hub_options options = {.connection_max = client->options.connection_max};
     if (!client->options.hub)
         TIDE_TRY(tide_client_hub_open(&client->own_hub, &options, err));
@@ -136,8 +134,7 @@ static tide_status join_hub(tide_client *client, tide_error *err)
 tide_status tide_client_open(tide_client **out, const tide_client_options *options, tide_error *err)
 {
     TIDE_CLEANUP(tide_client_closep) tide_client *client = calloc(1, sizeof *client);
-    if (!client)
-        return tide_no_memory(err);
+    TIDE_NEED_MEMORY(client, err);
     (void)pthread_mutex_init(&client->lock, NULL);
     (void)pthread_cond_init(&client->stopped, NULL);
     client->waiting_end = &client->waiting;

@@ -613,8 +613,7 @@ static tide_status open_room(tide_client_hub *hub, room *r, int connection_max, 
     r->multi = curl_multi_init();
     r->timer = evtimer_new(hub->base, on_timer, r);
     hub->room_count++;
-    if (!r->multi || !r->timer)
-        return tide_no_memory(err);
+    TIDE_NEED_MEMORY(r->multi && r->timer, err);
     (void)curl_multi_setopt(r->multi, CURLMOPT_PIPELINING, (long)CURLPIPE_MULTIPLEX);
     (void)curl_multi_setopt(r->multi, CURLMOPT_MAX_HOST_CONNECTIONS, (long)connection_max);
     (void)curl_multi_setopt(r->multi, CURLMOPT_MAXCONNECTS, (long)idle_max);
@@ -651,15 +650,13 @@ tide_status tide_client_hub_open(tide_client_hub **out, const tide_client_hub_op
     static pthread_once_t once = PTHREAD_ONCE_INIT;
     (void)pthread_once(&once, init_curl);
     TIDE_CLEANUP(tide_client_hub_closep) tide_client_hub *hub = calloc(1, sizeof *hub);
-    if (!hub)
-        return tide_no_memory(err);
+    TIDE_NEED_MEMORY(hub, err);
     hub->sockets = calloc(PORTS, sizeof *hub->sockets);
     hub->bell_fd = -1;
     (void)pthread_mutex_init(&hub->lock, NULL);
     (void)pthread_cond_init(&hub->gone, NULL);
     hub->pending_end = &hub->pending;
-    if (!hub->sockets)
-        return tide_no_memory(err);
+    TIDE_NEED_MEMORY(hub->sockets, err);
     TIDE_TRY(open_events(hub, err));
     TIDE_TRY(open_rooms(hub, options, err));
     TIDE_TRY(tide_thread_start(&hub->thread, move_bytes, hub, err));

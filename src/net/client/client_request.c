@@ -59,8 +59,7 @@ static tide_status read_token(tide_client *client, tide_error *err)
 static tide_status add_line(tide_client_stream *stream, const char *line, tide_error *err)
 {
     struct curl_slist *longer = curl_slist_append(stream->fields, line);
-    if (!longer)
-        return tide_no_memory(err);
+    TIDE_NEED_MEMORY(longer, err);
     stream->fields = longer;
     return TIDE_OK;
 }
@@ -214,8 +213,7 @@ tide_status tide_client_request_set(tide_client_stream *stream, const tide_clien
 {
     stream->easy = curl_easy_init();
     CURL *easy = stream->easy;
-    if (!easy)
-        return tide_no_memory(err);
+    TIDE_NEED_MEMORY(easy, err);
     TIDE_TRY(set_url(stream, request->path, err));
     TIDE_TRY(add_fields(stream, request, timeout_us, err));
     (void)curl_easy_setopt(easy, CURLOPT_URL, stream->url);

@@ -137,8 +137,7 @@ tide_status tide_client_make(tide_client_stream **out, tide_client *client,
                              tide_error *err)
 {
     TIDE_CLEANUP(releasep) tide_client_stream *stream = new_stream(client, is_grpc);
-    if (!stream)
-        return tide_no_memory(err);
+    TIDE_NEED_MEMORY(stream, err);
     stream->is_idempotent = request->is_idempotent;
     stream->message_max = request->message_max ? request->message_max : client->options.message_max;
     stream->is_out_ended = !request->is_open;

@@ -123,8 +123,7 @@ static tide_status add_symbol(builder *b, tide_view scope, tide_view bytes, bool
         return tide_fail(b->err, TIDE_E_INVALID, "a descriptor without a name, or with a long one");
     const size_t len = scope.len + (scope.len > 0 ? 1 : 0) + name.len;
     char *full = tide_arena_alloc(&b->made->names, len);
-    if (!full)
-        return tide_no_memory(b->err);
+    TIDE_NEED_MEMORY(full, b->err);
     if (scope.len > 0) {
         memcpy(full, scope.ptr, scope.len);
         full[scope.len] = '.';
@@ -299,8 +298,7 @@ tide_status tide_descriptors_new(tide_descriptors **out, tide_view set, tide_err
         return tide_fail(err, TIDE_E_LIMIT, "descriptors of more than %d bytes",
                          TIDE_DESCRIPTOR_SET_MAX);
     TIDE_CLEANUP(tide_descriptors_freep) tide_descriptors *made = calloc(1, sizeof *made);
-    if (!made)
-        return tide_no_memory(err);
+    TIDE_NEED_MEMORY(made, err);
     tide_arena_init(&made->names, INDEX_MAX);
     tide_buffer *const lists[] = {&made->files, &made->imports, &made->symbols, &made->extensions,
                                   &made->services};

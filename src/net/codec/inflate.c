@@ -76,8 +76,7 @@ tide_status tide_inflater_new(tide_inflater **out, tide_coding coding,
                               const tide_inflate_limits *limits, tide_error *err)
 {
     TIDE_CLEANUP(tide_inflater_freep) tide_inflater *made = calloc(1, sizeof *made);
-    if (!made)
-        return tide_no_memory(err);
+    TIDE_NEED_MEMORY(made, err);
     made->coding = coding;
     made->limits = limits ? *limits : (tide_inflate_limits){0};
     if (made->limits.output_len == 0)
@@ -88,8 +87,7 @@ tide_status tide_inflater_new(tide_inflater **out, tide_coding coding,
         made->limits.ratio_floor_len = TIDE_INFLATE_RATIO_FLOOR_LEN;
     if (coding == TIDE_CODING_ZSTD) {
         made->zstd = ZSTD_createDCtx();
-        if (!made->zstd)
-            return tide_no_memory(err);
+        TIDE_NEED_MEMORY(made->zstd, err);
         (void)ZSTD_DCtx_setParameter(made->zstd, ZSTD_d_windowLogMax, ZSTD_WINDOW_LOG_MAX);
     }
     *out = TIDE_TAKE(made);

@@ -4,6 +4,7 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "base/cleanup.h"
 #include "net/codec/json_format.h"
 
 enum { NAME_MAX_LEN = 64 }; /* bytes of a name that suggestions are made for */
@@ -60,9 +61,7 @@ const ProtobufCFieldDescriptor *tide_json_field_find(const ProtobufCMessageDescr
 
 tide_status tide_json_field_append_name(tide_buffer *out, const ProtobufCFieldDescriptor *field)
 {
-    const tide_status status = tide_buffer_reserve(out, strlen(field->name));
-    if (status != TIDE_OK)
-        return status;
+    TIDE_TRY_FOUND(tide_buffer_reserve(out, strlen(field->name)));
     const char *name = field->name;
     for (char c = next_json_char(&name); c != '\0'; c = next_json_char(&name))
         out->ptr[out->len++] = c;

@@ -3,6 +3,8 @@
 #include <assert.h>
 #include <string.h>
 
+#include "base/cleanup.h"
+
 enum { NUMBER_MAX = (1 << 29) - 1 };
 
 tide_wire_type tide_wire_type_of(ProtobufCType type)
@@ -137,9 +139,7 @@ tide_status tide_wire_end(tide_buffer *out, size_t content_at)
         return TIDE_E_LIMIT;
     const size_t more_len = tide_wire_varint_len(len) - 1;
     if (more_len > 0) {
-        const tide_status status = tide_buffer_reserve(out, more_len);
-        if (status != TIDE_OK)
-            return status;
+        TIDE_TRY_FOUND(tide_buffer_reserve(out, more_len));
         memmove(out->ptr + content_at + more_len, out->ptr + content_at, len);
         out->len += more_len;
         out->ptr[out->len] = '\0';

@@ -167,8 +167,7 @@ tide_status tide_agent_open(tide_agent **out, tide_listener *listener,
                             const tide_agent_options *options, tide_error *err)
 {
     tide_agent *a = calloc(1, sizeof *a);
-    if (!a)
-        return tide_no_memory(err);
+    TIDE_NEED_MEMORY(a, err);
     a->options = options;
     a->listener = listener;
     const tide_listener_component component = {

@@ -7,6 +7,7 @@
 #include <string.h>
 #include <unistd.h>
 
+#include "base/cleanup.h"
 #include "services/agent/collector_internal.h"
 
 tide_status tide_collector_new(tide_collector **out, const char *root, tide_env *env,
@@ -17,8 +18,7 @@ tide_status tide_collector_new(tide_collector **out, const char *root, tide_env 
         return tide_fail(err, TIDE_E_INVALID, "a root of %zu bytes, at most %d are taken", len,
                          TIDE_COLLECTOR_ROOT_MAX - 1);
     tide_collector *collector = calloc(1, sizeof *collector);
-    if (!collector)
-        return tide_no_memory(err);
+    TIDE_NEED_MEMORY(collector, err);
     if (len > 0)
         memcpy(collector->root, root, len);
     collector->env = env;

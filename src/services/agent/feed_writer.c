@@ -6,6 +6,7 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "base/cleanup.h"
 #include "base/lock.h"
 #include "base/thread.h"
 #include "runtime/store_watch.h"
@@ -357,8 +358,7 @@ tide_status tide_feed_writer_open(tide_feed_writer **out, tide_feed *feed, tide_
                                   const tide_feed_writer_options *options, tide_error *err)
 {
     tide_feed_writer *writer = calloc(1, sizeof *writer);
-    if (!writer)
-        return tide_no_memory(err);
+    TIDE_NEED_MEMORY(writer, err);
     writer->feed = feed;
     writer->env = env;
     writer->metrics = options ? options->metrics : NULL;

@@ -257,8 +257,7 @@ static tide_status list_frames(frame_map *map, AGENT(ProfileFrame) * *frames, si
     if (count == 0)
         return TIDE_OK;
     map->pairs = calloc(count, sizeof *map->pairs);
-    if (!map->pairs)
-        return tide_no_memory(err);
+    TIDE_NEED_MEMORY(map->pairs, err);
     map->count = count;
     for (size_t i = 0; i < count; i++) {
         if (!*frames[i]->frame_name)
@@ -276,8 +275,7 @@ static tide_status number_frames(frame_map *map, const tide_agent_services *serv
         return TIDE_OK;
     TIDE_CLEANUP(tide_freep) tide_view *names = calloc(map->count, sizeof *names);
     TIDE_CLEANUP(tide_freep) uint64_t *ids = calloc(map->count, sizeof *ids);
-    if (!names || !ids)
-        return tide_no_memory(err);
+    TIDE_NEED_MEMORY(names && ids, err);
     for (size_t i = 0; i < map->count; i++)
         names[i] = text(frames[i]->frame_name);
     TIDE_TRY(tide_feed_frames_put(services->feed, names, ids, (int)map->count, err));
@@ -326,8 +324,7 @@ static tide_status keep_binaries(const tide_agent_services *services,
     if (count == 0)
         return TIDE_OK;
     tide_feed_binary *binaries = calloc(count, sizeof *binaries);
-    if (!binaries)
-        return tide_no_memory(err);
+    TIDE_NEED_MEMORY(binaries, err);
     for (size_t i = 0; i < count; i++)
         binaries[i] = (tide_feed_binary){.build_id = text(given[i]->build_id),
                                          .service_id = text(given[i]->service_id),

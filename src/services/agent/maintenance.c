@@ -2,6 +2,7 @@
 
 #include <stdlib.h>
 
+#include "base/cleanup.h"
 #include "services/agent/collector.h"
 
 #define NEWS_US INT64_C(1000000)    /* between looks for new commits */
@@ -119,8 +120,7 @@ static void end_sample(tide_feed_put *put, tide_status status, const tide_error 
 static tide_status put_sample(tide_agent_maintenance *m, tide_error *err)
 {
     sample *s = calloc(1, sizeof *s);
-    if (!s)
-        return tide_no_memory(err);
+    TIDE_NEED_MEMORY(s, err);
     tide_record_batch_init(&s->batch, tide_stream_type_of(TIDE_STREAM_SYSTEM_METRICS), 0);
     tide_status status = tide_collector_step(m->collector, &s->batch, err);
     if (status >= TIDE_OK) {
@@ -162,8 +162,7 @@ tide_status tide_agent_maintenance_open(tide_agent_maintenance **out,
                                         tide_error *err)
 {
     tide_agent_maintenance *m = calloc(1, sizeof *m);
-    if (!m)
-        return tide_no_memory(err);
+    TIDE_NEED_MEMORY(m, err);
     m->options = *options;
     const tide_status status = options->collect_us > 0
                                    ? tide_collector_new(&m->collector, NULL, options->env, err)

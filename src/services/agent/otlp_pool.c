@@ -3,6 +3,7 @@
 #include <pthread.h>
 #include <stdlib.h>
 
+#include "base/cleanup.h"
 #include "base/lock.h"
 
 enum { DECODERS = 4, METRICS = DECODERS }; /* the last one is that of metrics */
@@ -25,8 +26,7 @@ tide_status tide_otlp_pool_new(tide_otlp_pool **out, tide_env *env, tide_feed *f
                                double sample_fraction, tide_error *err)
 {
     tide_otlp_pool *pool = calloc(1, sizeof *pool);
-    if (!pool)
-        return tide_no_memory(err);
+    TIDE_NEED_MEMORY(pool, err);
     pool->env = env;
     tide_otlp_options options = {.frames = {.number = number_frames, .arg = feed},
                                  .sample_fraction = sample_fraction,

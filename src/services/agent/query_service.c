@@ -293,8 +293,7 @@ static tide_status wait_for(tide_call *call, const tide_agent_services *services
                             tide_error *err)
 {
     waiting *w = malloc(sizeof *w);
-    if (!w)
-        return tide_no_memory(err);
+    TIDE_NEED_MEMORY(w, err);
     *w = (waiting){.services = services, .kind = kind, .q = *q};
     return tide_long_poll_park(services->waiter, call, step_query, w, wait_us, err);
 }

@@ -143,8 +143,7 @@ struct tide_streams_board {
 tide_status tide_streams_board_new(tide_streams_board **out, tide_error *err)
 {
     tide_streams_board *board = calloc(1, sizeof *board);
-    if (!board)
-        return tide_no_memory(err);
+    TIDE_NEED_MEMORY(board, err);
     tide_buffer_init(&board->answer, TIDE_RPC_ANSWER_MAX);
     *out = board;
     return TIDE_OK;

@@ -10,6 +10,7 @@
 
 #include <tidemark/watch.h>
 
+#include "base/cleanup.h"
 #include "base/lock.h"
 #include "base/thread.h"
 
@@ -138,8 +139,7 @@ tide_status tide_long_poll_open(tide_long_poll **out, tide_store *store, const c
                                 tide_error *err)
 {
     tide_long_poll *waiter = calloc(1, sizeof *waiter);
-    if (!waiter)
-        return tide_no_memory(err);
+    TIDE_NEED_MEMORY(waiter, err);
     waiter->store = store;
     waiter->wake_fd = eventfd(0, EFD_CLOEXEC | EFD_NONBLOCK);
     (void)pthread_mutex_init(&waiter->lock, NULL);

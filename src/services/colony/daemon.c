@@ -320,8 +320,7 @@ tide_status tide_colonyd_open(tide_colonyd **out, tide_listener *listener,
                               const tide_colony_options *options, tide_error *err)
 {
     tide_colonyd *r = calloc(1, sizeof *r);
-    if (!r)
-        return tide_no_memory(err);
+    TIDE_NEED_MEMORY(r, err);
     *r = (tide_colonyd){.options = options,
                         .listener = listener,
                         .colony = {.sink = options->scheduler.sink,

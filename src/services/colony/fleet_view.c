@@ -84,8 +84,7 @@ static tide_status add_position(void *arg, const tide_position *position, const 
     if (type < 0)
         return TIDE_OK;
     tide_fleet_stream *stream = get_stream(view, position, type);
-    if (!stream)
-        return tide_no_memory(err);
+    TIDE_NEED_MEMORY(stream, err);
     stream->lost += lost;
     if (position->closed_at_us == 0)
         describe(stream, position, &books);
@@ -118,8 +117,7 @@ tide_status tide_fleet_view_collect(tide_fleet_view **out, tide_sink *sink, tide
                                     tide_error *err)
 {
     TIDE_CLEANUP(tide_fleet_view_releasep) tide_fleet_view *view = calloc(1, sizeof *view);
-    if (!view)
-        return tide_no_memory(err);
+    TIDE_NEED_MEMORY(view, err);
     atomic_init(&view->references, 1);
     view->collected_us = env->mono_us(env);
     for (int kind = TIDE_STREAM_TELEMETRY; kind <= TIDE_STREAM_MEMORY_PROFILE; kind++)
@@ -216,8 +214,7 @@ tide_status tide_collector_open(tide_collector **out, const tide_collector_optio
                                 tide_error *err)
 {
     tide_collector *collector = calloc(1, sizeof *collector);
-    if (!collector)
-        return tide_no_memory(err);
+    TIDE_NEED_MEMORY(collector, err);
     collector->options = *options;
     (void)pthread_mutex_init(&collector->lock, NULL);
     (void)pthread_cond_init(&collector->changed, NULL);

@@ -275,8 +275,7 @@ static tide_status start_threads(tide_scheduler *scheduler, tide_error *err)
 {
     scheduler->workers =
         calloc((size_t)scheduler->options.worker_count, sizeof *scheduler->workers);
-    if (!scheduler->workers)
-        return tide_no_memory(err);
+    TIDE_NEED_MEMORY(scheduler->workers, err);
     for (int i = 0; i < scheduler->options.worker_count; i++) {
         TIDE_TRY(tide_thread_start(&scheduler->workers[i], work, scheduler, err));
         scheduler->worker_count++;
@@ -302,8 +301,7 @@ tide_status tide_scheduler_open(tide_scheduler **out, const tide_scheduler_optio
                                 tide_error *err)
 {
     TIDE_CLEANUP(tide_scheduler_closep) tide_scheduler *scheduler = calloc(1, sizeof *scheduler);
-    if (!scheduler)
-        return tide_no_memory(err);
+    TIDE_NEED_MEMORY(scheduler, err);
     scheduler->reserved_end = &scheduler->reserved;
     (void)pthread_mutex_init(&scheduler->lock, NULL);
     (void)pthread_cond_init(&scheduler->ready, NULL);

@@ -5,6 +5,7 @@
 
 #include <tidemark/watch.h>
 
+#include "base/cleanup.h"
 #include "base/lock.h"
 #include "runtime/store_watch.h"
 #include "services/colony/scheduler_internal.h"
@@ -94,8 +95,7 @@ static tide_status add_slots(tide_scheduler *scheduler, const bool *has_slot, ti
 static tide_status sync_slots(tide_scheduler *scheduler, tide_error *err)
 {
     bool *has_slot = calloc((size_t)scheduler->holding.count + 1, sizeof *has_slot);
-    if (!has_slot)
-        return tide_no_memory(err);
+    TIDE_NEED_MEMORY(has_slot, err);
     let_go(scheduler, &scheduler->holding, has_slot);
     const tide_status status = add_slots(scheduler, has_slot, err);
     free(has_slot);

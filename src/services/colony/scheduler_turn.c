@@ -257,8 +257,7 @@ tide_status tide_agent_slot_new(tide_scheduler *scheduler, const tide_held_agent
                                 tide_poll_job **out, tide_error *err)
 {
     tide_poll_job *job = tide_poll_job_new(scheduler);
-    if (!job)
-        return tide_no_memory(err);
+    TIDE_NEED_MEMORY(job, err);
     (void)snprintf(job->agent_id, sizeof job->agent_id, "%s", agent->agent_id);
     (void)snprintf(job->registered, sizeof job->registered, "%s", agent->address);
     job->token = agent->token;

@@ -118,8 +118,7 @@ static tide_status make_cells(answer *a, tide_error *err)
 {
     const tide_fleet_view *view = a->view;
     a->cells = calloc(view->stream_count + 1, sizeof *a->cells);
-    if (!a->cells)
-        return tide_no_memory(err);
+    TIDE_NEED_MEMORY(a->cells, err);
     for (size_t i = 0; i < view->stream_count; i++) {
         const tide_fleet_stream *stream = &view->streams[i];
         a->cells[i] = (cell){.type = stream->type,

@@ -6,6 +6,7 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "base/cleanup.h"
 #include "base/list.h"
 #include "base/lock.h"
 #include "base/text/utf8.h"
@@ -61,8 +62,7 @@ static int64_t get_now(const tide_board *board)
 tide_status tide_board_new(tide_board **out, tide_env *env, tide_log *log, tide_error *err)
 {
     tide_board *board = calloc(1, sizeof *board);
-    if (!board)
-        return tide_no_memory(err);
+    TIDE_NEED_MEMORY(board, err);
     board->env = env;
     board->log = log;
     (void)pthread_mutex_init(&board->lock, NULL);

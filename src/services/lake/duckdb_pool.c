@@ -5,6 +5,7 @@
 #include <sys/eventfd.h>
 #include <unistd.h>
 
+#include "base/cleanup.h"
 #include "base/file.h"
 #include "base/thread.h"
 #include "runtime/query/query_process.h"
@@ -230,8 +231,7 @@ tide_status tide_duckdb_pool_open(tide_duckdb_pool **out, const tide_duckdb_pool
                                   tide_error *err)
 {
     tide_duckdb_pool *desks = calloc(1, sizeof *desks);
-    if (!desks)
-        return tide_no_memory(err);
+    TIDE_NEED_MEMORY(desks, err);
     desks->options = *options;
     if (desks->options.memory_max <= 0)
         desks->options.memory_max = TIDE_DESK_MEMORY_DEFAULT;

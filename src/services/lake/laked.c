@@ -2,6 +2,7 @@
 
 #include <stdlib.h>
 
+#include "base/cleanup.h"
 #include "services/lake/service.h"
 
 const tide_step *const tidemark_lake_steps[] = {TIDE_LISTENER_STEPS, &tide_step_lake_figures, NULL};
@@ -49,8 +50,7 @@ tide_status tide_laked_open(tide_laked **out, tide_listener *listener,
                             const tide_laked_options *options, tide_error *err)
 {
     tide_laked *laked = calloc(1, sizeof *laked);
-    if (!laked)
-        return tide_no_memory(err);
+    TIDE_NEED_MEMORY(laked, err);
     laked->store = options->store;
     laked->store_url = options->store_url;
     laked->duckdb_library = options->duckdb_library;

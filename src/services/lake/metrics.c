@@ -193,8 +193,7 @@ tide_status tide_lake_metrics_new(tide_lake_metrics **out, tide_metrics *metrics
                                   tide_ticker *ticker, tide_store *store, tide_error *err)
 {
     tide_lake_metrics *f = calloc(1, sizeof *f);
-    if (!f)
-        return tide_no_memory(err);
+    TIDE_NEED_MEMORY(f, err);
     f->metrics = metrics;
     f->store = store;
     f->env = tide_store_env(store);

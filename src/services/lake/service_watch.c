@@ -109,8 +109,7 @@ static tide_status park(tide_lake_turn *turn, const LAKE(ListSnapshotsRequest) *
                         int64_t limit, tide_error *err)
 {
     waiting *w = calloc(1, sizeof *w);
-    if (!w)
-        return tide_no_memory(err);
+    TIDE_NEED_MEMORY(w, err);
     (void)snprintf(w->catalog, sizeof w->catalog, "%s", given->catalog);
     w->after = given->after;
     w->limit = limit;
@@ -198,8 +197,7 @@ static tide_status begin_watch(tide_laked *laked, tide_call *call, const LAKE(Wa
     tide_lake_page page = {.out = &nothing};
     TIDE_TRY(tide_laked_read_page(laked->store, given->catalog, 0, 0, &page, err));
     follower *f = calloc(1, sizeof *f);
-    if (!f)
-        return tide_no_memory(err);
+    TIDE_NEED_MEMORY(f, err);
     (void)snprintf(f->catalog, sizeof f->catalog, "%s", given->catalog);
     f->catalog_id = page.catalog_id;
     f->after = given->_after_case == TIDEMARK__LAKE__V1__WATCH_REQUEST___AFTER_AFTER ? given->after

@@ -337,8 +337,7 @@ static tide_status move_methods(running *r, const char *under, tide_error *err)
     for (const tide_method *m = tide_replica_methods; m->path; m++, count++)
         text_len += strlen(under) + strlen(m->path) + 1;
     r->methods = calloc(1, (count + 1) * sizeof *r->methods + text_len);
-    if (!r->methods)
-        return tide_no_memory(err);
+    TIDE_NEED_MEMORY(r->methods, err);
     char *text = (char *)(r->methods + count + 1);
     for (size_t i = 0; i < count; i++) {
         r->methods[i] = tide_replica_methods[i];
@@ -395,8 +394,7 @@ tide_status tide_replicad_open(tide_replicad **out, tide_listener *listener,
                                const tide_replicad_options *options, tide_error *err)
 {
     running *r = calloc(1, sizeof *r);
-    if (!r)
-        return tide_no_memory(err);
+    TIDE_NEED_MEMORY(r, err);
     r->options = options;
     r->listener = listener;
     r->service.node = options->node;

@@ -369,8 +369,7 @@ static tide_status look_at_logs(tide_replica_metrics *m, tide_error *err)
     c.whose = calloc(count, sizeof *c.whose);
     c.has_least = calloc(count, sizeof *c.has_least);
     c.seen = calloc(count, sizeof *c.seen);
-    if (!c.greatest || !c.least || !c.whose || !c.has_least || !c.seen)
-        return tide_no_memory(err);
+    TIDE_NEED_MEMORY(c.greatest && c.least && c.whose && c.has_least && c.seen, err);
     TIDE_TRY(tide_peer_list(m->node, meet_peer, meet_peer_mark, &c, err));
     end_peer(&c);
     tell_logs(&c);
@@ -427,8 +426,7 @@ tide_status tide_replica_metrics_new(tide_replica_metrics **out, tide_metrics *m
                                      tide_node *node, tide_error *err)
 {
     tide_replica_metrics *m = calloc(1, sizeof *m);
-    if (!m)
-        return tide_no_memory(err);
+    TIDE_NEED_MEMORY(m, err);
     m->node = node;
     m->env = tide_foreign_env(tide_node_file(node));
     (void)pthread_mutex_init(&m->lock, NULL);

@@ -73,8 +73,7 @@ static tide_status repair_serve_rows(tide_node *node, const REPLICA(ReadRowsRequ
         return tide_fail(err, TIDE_E_INVALID, "%zu keys, want 1..%d", request->n_keys,
                          TIDE_REPAIR_ROWS_MAX);
     TIDE_CLEANUP(tide_freep) tide_view *keys = calloc(request->n_keys, sizeof *keys);
-    if (!keys)
-        return tide_no_memory(err);
+    TIDE_NEED_MEMORY(keys, err);
     for (size_t i = 0; i < request->n_keys; i++)
         keys[i] = view_of(request->keys[i]);
     TIDE_TRY(tide_node_row_states(node, request->table, request->schema, keys, (int)request->n_keys,

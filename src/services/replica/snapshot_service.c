@@ -147,8 +147,7 @@ tide_status tide_snapshot_service_open(tide_snapshot_service **out,
                                        tide_error *err)
 {
     tide_snapshot_service *s = calloc(1, sizeof *s);
-    if (!s)
-        return tide_no_memory(err);
+    TIDE_NEED_MEMORY(s, err);
     s->options = *options;
     s->env = tide_foreign_env(tide_node_file(options->node));
     s->opened_us = s->env->wall_us(s->env);

@@ -195,8 +195,7 @@ static tide_status find_directory(tide_duckdb *db, const char *path, tide_error 
         return tide_no_memory(err);
     }
     TIDE_CLEANUP(tide_freep) char *dir = strdup(path);
-    if (!dir)
-        return tide_no_memory(err);
+    TIDE_NEED_MEMORY(dir, err);
     char *slash = strrchr(dir, '/');
     if (slash)
         slash[slash == dir ? 1 : 0] = '\0';
@@ -250,8 +249,7 @@ tide_status tide_duckdb_open(tide_duckdb **out, const char *path,
     const tide_duckdb_api *api = NULL;
     TIDE_TRY(tide_duckdb_load(&api, chosen->library, err));
     TIDE_CLEANUP(tide_duckdb_closep) tide_duckdb *db = calloc(1, sizeof *db);
-    if (!db)
-        return tide_no_memory(err);
+    TIDE_NEED_MEMORY(db, err);
     db->api = api;
     db->dir_fd = -1;
     db->cord = chosen->cord;
@@ -300,8 +298,7 @@ void tide_duckdb_unlockp(tide_duckdb **db)
 tide_status tide_duck_connect(tide_duck **out, tide_duckdb *db, tide_error *err)
 {
     TIDE_CLEANUP(tide_freep) tide_duck *duck = calloc(1, sizeof *duck);
-    if (!duck)
-        return tide_no_memory(err);
+    TIDE_NEED_MEMORY(duck, err);
     duck->db = db;
     duck->api = db->api;
     if (db->api->connect(db->handle, &duck->handle) == DuckDBError)

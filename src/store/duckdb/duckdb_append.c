@@ -40,8 +40,8 @@ static tide_status make_chunk(tide_duck_appender *appender, tide_error *err)
     appender->kinds = calloc(count + 1, sizeof *appender->kinds);
     appender->vectors = calloc(count + 1, sizeof(duckdb_vector));
     appender->values = calloc(count + 1, sizeof(void *));
-    if (!appender->types || !appender->kinds || !appender->vectors || !appender->values)
-        return tide_no_memory(err);
+    TIDE_NEED_MEMORY(appender->types && appender->kinds && appender->vectors && appender->values,
+                     err);
     appender->column_count = (int)count;
     for (idx_t i = 0; i < count; i++) {
         appender->types[i] = api->appender_column_type(appender->handle, i);
@@ -58,8 +58,7 @@ tide_status tide_duck_append_begin(tide_duck_appender **out, tide_duck *duck, co
 {
     TIDE_CLEANUP(tide_duck_append_dropp)
     tide_duck_appender *appender = calloc(1, sizeof *appender);
-    if (!appender)
-        return tide_no_memory(err);
+    TIDE_NEED_MEMORY(appender, err);
     appender->api = duck->api;
     if (duck->api->appender_create(duck->handle, NULL, table, &appender->handle) == DuckDBError)
         return tide_duck_fail_text(DUCKDB_ERROR_CATALOG,

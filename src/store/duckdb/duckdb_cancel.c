@@ -2,6 +2,7 @@
 #include <stdatomic.h>
 #include <stdlib.h>
 
+#include "base/cleanup.h"
 #include "base/cond_wait.h"
 #include "base/lock.h"
 #include "base/thread.h"
@@ -19,8 +20,7 @@ struct tide_duck_cord {
 tide_status tide_duck_cord_new(tide_duck_cord **out, tide_error *err)
 {
     tide_duck_cord *cord = calloc(1, sizeof *cord);
-    if (!cord)
-        return tide_no_memory(err);
+    TIDE_NEED_MEMORY(cord, err);
     (void)pthread_mutex_init(&cord->lock, NULL);
     (void)pthread_cond_init(&cord->loosened, NULL);
     *out = cord;

@@ -24,8 +24,7 @@ tide_status tide_duck_query_begin(tide_duck_query **out, tide_duck *duck, const 
                                   tide_error *err)
 {
     TIDE_CLEANUP(tide_duck_query_endp) tide_duck_query *query = tide_duck_query_new(duck);
-    if (!query)
-        return tide_no_memory(err);
+    TIDE_NEED_MEMORY(query, err);
     query->sql = &sql->engine[TIDE_ENGINE_POSTGRES];
     if (duck->api->prepare(duck->handle, query->sql->text, &query->prepared) == DuckDBError)
         return tide_duck_fail_text(DUCKDB_ERROR_INVALID, duck->api->prepare_error(query->prepared),
@@ -67,8 +66,7 @@ tide_status tide_duck_query_begin_text(tide_duck_query **out, tide_duck *duck, c
                                        tide_error *err)
 {
     TIDE_CLEANUP(tide_duck_query_endp) tide_duck_query *query = tide_duck_query_new(duck);
-    if (!query)
-        return tide_no_memory(err);
+    TIDE_NEED_MEMORY(query, err);
     query->is_streaming = true;
     duckdb_extracted_statements statements = NULL;
     const idx_t count = duck->api->extract_statements(duck->handle, text, &statements);
@@ -138,8 +136,7 @@ static tide_status know_columns(tide_duck_query *query, tide_error *err)
         return tide_fail(err, TIDE_E_LIMIT, "an answer of %d columns, at most %d are read",
                          (int)count, TIDE_DUCKDB_COLUMNS_MAX);
     query->types = calloc(count + 1, sizeof(duckdb_logical_type));
-    if (!query->types)
-        return tide_no_memory(err);
+    TIDE_NEED_MEMORY(query->types, err);
     query->column_count = (int)count;
     for (idx_t i = 0; i < count; i++)
         query->types[i] = query->api->column_logical_type(&query->result, i);

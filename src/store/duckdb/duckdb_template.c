@@ -26,8 +26,7 @@ tide_status tide_duck_query_begin_made(tide_duck_query **out, tide_duck *duck, c
                                        const char *text, tide_error *err)
 {
     TIDE_CLEANUP(tide_duck_query_endp) tide_duck_query *query = tide_duck_query_new(duck);
-    if (!query)
-        return tide_no_memory(err);
+    TIDE_NEED_MEMORY(query, err);
     if (duck->api->prepare(duck->handle, text, &query->prepared) == DuckDBError) {
         const char *why = duck->api->prepare_error(query->prepared);
         return tide_duck_fail_text(type_of(why), why, name, err);

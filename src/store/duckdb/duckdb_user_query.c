@@ -70,8 +70,7 @@ static tide_status give_columns(const tide_duck_ask *ask, tide_duck_query *query
 {
     const int count = tide_duck_column_count(query);
     TIDE_CLEANUP(tide_freep) const char **names = calloc((size_t)count + 1, sizeof *names);
-    if (!names)
-        return tide_no_memory(err);
+    TIDE_NEED_MEMORY(names, err);
     for (int i = 0; i < count; i++)
         names[i] = tide_duck_column_name(query, i);
     return ask->columns(ask->arg, names, count, err);
@@ -84,8 +83,7 @@ static tide_status give_rows(const tide_duck_ask *ask, tide_duck_query *query, t
     TIDE_TRY(give_columns(ask, query, err));
     const int count = tide_duck_column_count(query);
     TIDE_CLEANUP(tide_freep) tide_sql_value *cells = calloc((size_t)count + 1, sizeof *cells);
-    if (!cells)
-        return tide_no_memory(err);
+    TIDE_NEED_MEMORY(cells, err);
     int64_t total = 0;
     for (int64_t rows = 0; status == TIDE_OK; rows++) {
         if (rows == ask->row_max)

@@ -26,9 +26,7 @@ static tide_status pin(tide_foreign_tx *tx, void *arg, tide_error *err)
 {
     copying *c = arg;
     int64_t ignored = 0;
-    const tide_status status = c->is_moment(tx, c->arg, err);
-    if (status != TIDE_OK)
-        return status;
+    TIDE_TRY_FOUND(c->is_moment(tx, c->arg, err));
     if (!sqlite3_get_autocommit(c->reader->db))
         TIDE_TRY(tide_foreign_run_script(c->reader, "ROLLBACK", err));
     TIDE_TRY(tide_foreign_run_script(c->reader, "BEGIN", err));

@@ -145,8 +145,7 @@ tide_status tide_foreign_connect(tide_foreign_connection **out, tide_foreign_db 
                                  bool is_writer, tide_error *err)
 {
     tide_foreign_connection *connection = calloc(1, sizeof *connection);
-    if (!connection)
-        return tide_no_memory(err);
+    TIDE_NEED_MEMORY(connection, err);
     connection->app = app;
     const bool is_read_only = app->options.is_as_is && access(app->path, W_OK) != 0;
     char *uri = is_read_only && tide_sqlite_is_still(app->path)
@@ -273,8 +272,7 @@ tide_status tide_foreign_open(tide_foreign_db **out, const char *path,
     if (!(options && options->vfs))
         TIDE_TRY(check_kind(path, is_new, err));
     TIDE_CLEANUP(tide_foreign_closep) tide_foreign_db *app = calloc(1, sizeof *app);
-    if (!app)
-        return tide_no_memory(err);
+    TIDE_NEED_MEMORY(app, err);
     TIDE_TRY(prepare_app(app, path, options, err));
     TIDE_TRY(tide_foreign_connect(&app->writer, app, true, err));
     TIDE_TRY(look_inside(app, err));

@@ -62,9 +62,7 @@ static tide_status get_number(tide_foreign_tx *tx, const char *key, int64_t *out
     char text[TIDE_FOREIGN_NOTE_SIZE];
     char *end = NULL;
     *out = 0;
-    const tide_status status = tide_foreign_note_get(tx, key, text, err);
-    if (status != TIDE_OK)
-        return status;
+    TIDE_TRY_FOUND(tide_foreign_note_get(tx, key, text, err));
     *out = strtoll(text, &end, 10);
     if (end == text || *end || *out < 0)
         return tide_fail(err, TIDE_E_DAMAGED, "tide_metadata: %s is '%.40s'", key, text);
@@ -84,9 +82,7 @@ static tide_status get_file_id(tide_foreign_tx *tx, char out[TIDE_FOREIGN_ID_SIZ
     char text[TIDE_FOREIGN_NOTE_SIZE];
     tide_uuid ignored;
     out[0] = '\0';
-    const tide_status status = tide_foreign_note_get(tx, "file_id", text, err);
-    if (status != TIDE_OK)
-        return status;
+    TIDE_TRY_FOUND(tide_foreign_note_get(tx, "file_id", text, err));
     if (tide_uuid_parse(&ignored, tide_view_of(text)) != TIDE_OK)
         return tide_fail(err, TIDE_E_DAMAGED, "tide_metadata: file_id is not a UUID");
     memcpy(out, text, TIDE_FOREIGN_ID_SIZE);
@@ -111,9 +107,7 @@ tide_status tide_foreign_look_back(tide_foreign_tx *tx, tide_foreign_history *ou
     *out = TIDE_FOREIGN_SAME;
     *epoch = 0;
     evidence[0] = '\0';
-    const tide_status status = get_file_id(tx, file_id, err);
-    if (status != TIDE_OK)
-        return status < TIDE_OK ? status : TIDE_OK;
+    TIDE_OK_IF_NONE(get_file_id(tx, file_id, err));
     TIDE_TRY(get_host(app, host, err));
     TIDE_TRY(tide_foreign_note_get(tx, "host", stored, err));
     TIDE_TRY(get_number(tx, "epoch", epoch, err));

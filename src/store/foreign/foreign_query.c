@@ -13,8 +13,7 @@ tide_status tide_foreign_begin(tide_foreign_query **out, tide_foreign_tx *tx, co
 {
     *out = NULL;
     tide_foreign_query *query = calloc(1, sizeof *query);
-    if (!query)
-        return tide_no_memory(err);
+    TIDE_NEED_MEMORY(query, err);
     tide_foreign_connection *connection = tx->connection;
     tide_sqlite_statements *cache =
         connection->is_guarded ? &connection->guarded : &connection->statements;
@@ -168,9 +167,7 @@ tide_status tide_foreign_number_binds(int64_t *out, tide_foreign_tx *tx, const c
                                       const tide_bind *binds, tide_error *err)
 {
     TIDE_CLEANUP(tide_foreign_endp) tide_foreign_query *query = NULL;
-    const tide_status status = tide_foreign_first_binds(&query, tx, text, binds, err);
-    if (status != TIDE_OK)
-        return status;
+    TIDE_TRY_FOUND(tide_foreign_first_binds(&query, tx, text, binds, err));
     if (tide_foreign_col_is_null(query))
         return TIDE_NONE;
     *out = tide_foreign_col_i64(query);

@@ -300,8 +300,7 @@ static tide_status list_columns(char ***out, int *count, tide_foreign_tx *tx, co
         const tide_view name = tide_foreign_col_bytes(query);
         TIDE_TRY(tide_list_room((void *)out, *count, sizeof(char *), TIDE_LIST_MAX, err));
         char *copy = strndup(name.ptr, name.len);
-        if (!copy)
-            return tide_no_memory(err);
+        TIDE_NEED_MEMORY(copy, err);
         (*out)[(*count)++] = copy;
     }
     return TIDE_OK;
@@ -446,8 +445,7 @@ static tide_status list_triggers(tide_foreign_triggers *all, tide_foreign_tx *tx
         const tide_view sql = tide_foreign_col_bytes(query);
         one->sql = strndup(sql.ptr, sql.len);
         one->is_of_view = tide_foreign_col_i64(query) != 0;
-        if (!one->name || !one->table || !one->sql)
-            return tide_no_memory(err);
+        TIDE_NEED_MEMORY(one->name && one->table && one->sql, err);
     }
     return TIDE_OK;
 }
@@ -494,8 +492,7 @@ static void may_run(sqlite3_context *context, int count, sqlite3_value **values)
 static tide_status begin_copies(tide_foreign_connection *connection, tide_error *err)
 {
     connection->triggers = calloc(1, sizeof *connection->triggers);
-    if (!connection->triggers)
-        return tide_no_memory(err);
+    TIDE_NEED_MEMORY(connection->triggers, err);
     connection->triggers->version = -1;
     const int code = sqlite3_create_function(connection->db, "tide_triggers_run", 0,
                                              SQLITE_UTF8 | SQLITE_INNOCUOUS, connection->triggers,
