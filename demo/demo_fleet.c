@@ -14,6 +14,7 @@
 #include <unistd.h>
 
 #include "base/cleanup.h"
+#include "base/lock.h"
 #include "base/text/uuid.h"
 #include "base/thread.h"
 #include "demo/demo_sim.h"
@@ -215,7 +216,7 @@ static void run_query(tide_call *call, tide_view message, void *arg)
     tide_error err = {0};
     tide_sim_question question;
     TIDE_CLEANUP(tide_buffer_done) tide_buffer out = tide_buffer_of(ANSWER_MAX);
-    (void)pthread_mutex_lock(&fleet->lock);
+    TIDE_HOLD(&fleet->lock);
     member *m = meet(fleet, call);
     if (m && is_under(fleet, m, TIDE_DEMO_PAUSE)) {
         keep_silent(fleet, m, call);
@@ -226,7 +227,6 @@ static void run_query(tide_call *call, tide_view message, void *arg)
             status = tide_sim_answer(m->sim, &question, &time, &out, &err);
         reply_or_end(call, status, &out, &err);
     }
-    (void)pthread_mutex_unlock(&fleet->lock);
 }
 
 static void tell_streams(tide_demo_fleet *fleet, const member *m, tide_call *call)
@@ -280,7 +280,7 @@ static void run_watch(tide_call *call, tide_view message, void *arg)
         return;
     }
     const watch_request *request = (const watch_request *)decoded;
-    (void)pthread_mutex_lock(&fleet->lock);
+    TIDE_HOLD(&fleet->lock);
     member *m = meet(fleet, call);
     if (m && (has_news(m, request) || request->wait_ms == 0)) {
         tell_streams(fleet, m, call);
@@ -291,18 +291,16 @@ static void run_watch(tide_call *call, tide_view message, void *arg)
         tide_call_hold(call);
         m->watcher = (watcher){.call = call, .until_us = mono_us(fleet) + (int64_t)wait_ms * 1000};
     }
-    (void)pthread_mutex_unlock(&fleet->lock);
 }
 
 static void run_list(tide_call *call, tide_view message, void *arg)
 {
     tide_demo_fleet *fleet = arg;
     (void)message;
-    (void)pthread_mutex_lock(&fleet->lock);
+    TIDE_HOLD(&fleet->lock);
     member *m = meet(fleet, call);
     if (m)
         tell_streams(fleet, m, call);
-    (void)pthread_mutex_unlock(&fleet->lock);
 }
 
 #define QUERY(path_)                                                                               \
@@ -399,7 +397,7 @@ static void *run(void *arg)
 void tide_demo_fleet_disturb(tide_demo_fleet *fleet, int index, tide_demo_fault fault,
                              int64_t for_us)
 {
-    (void)pthread_mutex_lock(&fleet->lock);
+    TIDE_HOLD(&fleet->lock);
     member *m = &fleet->members[index];
     const int64_t until_us = mono_us(fleet) + for_us;
     if (fault == TIDE_DEMO_RESUME) {
@@ -421,7 +419,6 @@ void tide_demo_fleet_disturb(tide_demo_fleet *fleet, int index, tide_demo_fault 
         end_watch(fleet, m);
     }
     (void)eventfd_write(fleet->waker, 1);
-    (void)pthread_mutex_unlock(&fleet->lock);
 }
 
 tide_demo_standing tide_demo_fleet_look(tide_demo_fleet *fleet, int index)
@@ -434,13 +431,12 @@ tide_demo_standing tide_demo_fleet_look(tide_demo_fleet *fleet, int index)
                   {TIDE_DEMO_WIPE, "wiping"},
                   {TIDE_DEMO_LATE, "late"}};
     tide_demo_standing out = {.state = "well"};
-    (void)pthread_mutex_lock(&fleet->lock);
+    TIDE_HOLD(&fleet->lock);
     const member *m = &fleet->members[index];
     for (size_t i = 0; i < sizeof states / sizeof states[0] && out.for_us == 0; i++)
         if (is_under(fleet, m, states[i].fault))
             out = (tide_demo_standing){.state = states[i].state,
                                        .for_us = m->until_us[states[i].fault] - mono_us(fleet)};
-    (void)pthread_mutex_unlock(&fleet->lock);
     return out;
 }
 

@@ -20,6 +20,7 @@
 
 #include "base/cleanup.h"
 #include "base/file.h"
+#include "base/lock.h"
 #include "base/thread.h"
 #include "runtime/child.h"
 
@@ -120,7 +121,7 @@ static void start_worker(tide_demo_work *work, worker *w, int number)
 
 static void look_after_workers(tide_demo_work *work)
 {
-    (void)pthread_mutex_lock(&work->lock);
+    TIDE_HOLD(&work->lock);
     for (int i = 0; i < WORKERS; i++) {
         worker *w = &work->workers[i];
         if (w->pid != 0 && waitpid(w->pid, NULL, WNOHANG) == w->pid)
@@ -128,12 +129,11 @@ static void look_after_workers(tide_demo_work *work)
         if (w->pid == 0 && now_us(work) >= w->again_us)
             start_worker(work, w, i);
     }
-    (void)pthread_mutex_unlock(&work->lock);
 }
 
 static void end_workers(tide_demo_work *work)
 {
-    (void)pthread_mutex_lock(&work->lock);
+    TIDE_HOLD(&work->lock);
     for (int i = 0; i < WORKERS; i++)
         if (work->workers[i].pid != 0)
             (void)kill(-work->workers[i].pid, SIGTERM);
@@ -147,7 +147,6 @@ static void end_workers(tide_demo_work *work)
         }
         work->workers[i].pid = 0;
     }
-    (void)pthread_mutex_unlock(&work->lock);
 }
 
 tide_status tide_demo_work_kill(tide_demo_work *work, int *number, tide_error *err)
@@ -172,10 +171,9 @@ void tide_demo_work_look(tide_demo_work *work, int64_t pids[TIDE_DEMO_WORKERS])
     memset(pids, 0, TIDE_DEMO_WORKERS * sizeof pids[0]);
     if (!work)
         return;
-    (void)pthread_mutex_lock(&work->lock);
+    TIDE_HOLD(&work->lock);
     for (int i = 0; i < WORKERS; i++)
         pids[i] = work->workers[i].pid;
-    (void)pthread_mutex_unlock(&work->lock);
 }
 
 /* ---- tasks ---- */

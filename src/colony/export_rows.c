@@ -208,9 +208,7 @@ void tide_export_writer_done(tide_export_writer *writer)
 /* Rows of an earlier range, also of one that failed, go. */
 static tide_status empty_table(const page *p, tide_error *err)
 {
-    TIDE_CLEANUP(tide_duck_query_endp) tide_duck_query *query = NULL;
-    TIDE_TRY(tide_duck_query_begin(&query, p->duck,
-                                   tide_duck_expire_statement(p->type->stream->kind), err));
+    TIDE_DUCK_QUERY(query, p->duck, tide_duck_expire_statement(p->type->stream->kind), err);
     tide_duck_bind_time(query, "before", 1);
     return tide_duck_query_run(query, NULL, err);
 }
@@ -304,8 +302,7 @@ static tide_status make_directories(const char *dir, const char *path, tide_erro
 
 static tide_status copy_out(page *p, const char *path, tide_error *err)
 {
-    TIDE_CLEANUP(tide_duck_query_endp) tide_duck_query *query = NULL;
-    TIDE_TRY(tide_duck_query_begin(&query, p->duck, TIDE_DUCKDB_SQL_PARQUET_WRITE, err));
+    TIDE_DUCK_QUERY(query, p->duck, TIDE_DUCKDB_SQL_PARQUET_WRITE, err);
     tide_duck_bind_text(query, "table", p->type->table);
     tide_duck_bind_text(query, "path", path);
     return tide_duck_query_run(query, NULL, err);
@@ -366,8 +363,7 @@ tide_status tide_export_look(tide_export_writer *writer, tide_export_range *rang
         return TIDE_NONE;
     TIDE_CLEANUP(page_done) page p = {0};
     TIDE_TRY(begin_page(&p, writer, range, err));
-    TIDE_CLEANUP(tide_duck_query_endp) tide_duck_query *query = NULL;
-    TIDE_TRY(tide_duck_query_begin(&query, p.duck, TIDE_DUCKDB_SQL_PARQUET_NUMBERS, err));
+    TIDE_DUCK_QUERY(query, p.duck, TIDE_DUCKDB_SQL_PARQUET_NUMBERS, err);
     tide_duck_bind_text(query, "path", path);
     TIDE_EACH(tide_duck_query_step(query, err))
         note_number(&p, tide_duck_col_i64(query));

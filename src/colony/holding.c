@@ -124,9 +124,7 @@ static tide_status list_agents(tide_tx *tx, turn *t, int64_t now_us, tide_error 
 {
     t->seat_count = 0;
     t->live_count = 0;
-    TIDE_CLEANUP(tide_query_endp) tide_query *query = NULL;
-    TIDE_TRY(tide_query_start(&query, tx, TIDE_SQL_AGENT_LIST, err,
-                              tide_bind_bool("with_removed", true)));
+    TIDE_QUERY(query, tx, TIDE_SQL_AGENT_LIST, err, tide_bind_bool("with_removed", true));
     TIDE_EACH(tide_query_step(query, err))
         TIDE_TRY(add_seat(t, query, now_us, err));
     return TIDE_OK;
@@ -191,10 +189,9 @@ static tide_status renew_held(tide_tx *tx, turn *t, int64_t now_us, tide_error *
     const tide_status written = write_held(&list, holding);
     if (written < TIDE_OK)
         return tide_fail(err, written, "no memory to renew %d agents", holding->count);
-    TIDE_CLEANUP(tide_query_endp) tide_query *query = NULL;
-    TIDE_TRY(tide_query_start(
-        &query, tx, TIDE_SQL_AGENT_RENEW, err, tide_bind_view("held", tide_buffer_view(&list)),
-        tide_bind_time("now", now_us), tide_bind_time("expires", now_us + holding->lease_us)));
+    TIDE_QUERY(query, tx, TIDE_SQL_AGENT_RENEW, err,
+               tide_bind_view("held", tide_buffer_view(&list)), tide_bind_time("now", now_us),
+               tide_bind_time("expires", now_us + holding->lease_us));
     TIDE_EACH(tide_query_step(query, err)) {
         const tide_view name = tide_query_col_text(query);
         char agent_id[TIDE_AGENT_ID_MAX + 1];
@@ -234,8 +231,7 @@ static tide_status give_up(tide_tx *tx, turn *t, seat *s, tide_error *err)
 /* A colony that was cut off in the middle of a transaction still has its rows locked: nobody waits for it. */
 static tide_status is_within_reach(tide_tx *tx, const char *name, bool *out, tide_error *err)
 {
-    TIDE_CLEANUP(tide_query_endp) tide_query *query = NULL;
-    TIDE_TRY(tide_tx_one(&query, tx, TIDE_SQL_AGENT_LOCK, err, tide_bind_text("name", name)));
+    TIDE_QUERY_BY(query, tide_tx_one, tx, TIDE_SQL_AGENT_LOCK, err, tide_bind_text("name", name));
     *out = tide_query_col_bool(query);
     return TIDE_OK;
 }

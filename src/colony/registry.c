@@ -117,8 +117,7 @@ static tide_status put_inside(tide_tx *tx, void *arg, tide_error *err)
     const putting *p = arg;
     int64_t now_us = 0;
     TIDE_TRY(tide_tx_now(tx, &now_us, err));
-    TIDE_CLEANUP(tide_query_endp) tide_query *query = NULL;
-    TIDE_TRY(tide_query_begin(&query, tx, TIDE_SQL_AGENT_PUT, err));
+    TIDE_QUERY_BY(query, tide_query_begin, tx, TIDE_SQL_AGENT_PUT, err);
     for (int i = 0; i < p->count; i++) {
         const tide_agent_given *agent = &p->agents[i];
         tide_query_reset(query);
@@ -361,10 +360,9 @@ static tide_status gather(tide_tx *tx, void *arg, tide_error *err)
     list->count = 0;
     TIDE_TRY(tide_tx_now(tx, &now_us, err));
     TIDE_TRY(tide_lease_now(tx, &lease_now_us, err));
-    TIDE_CLEANUP(tide_query_endp) tide_query *query = NULL;
-    TIDE_TRY(tide_query_start(
-        &query, tx, TIDE_SQL_AGENT_LIST, err, tide_bind_bool("with_removed", list->with_removed),
-        TIDE_BIND_IF(list->agent_id, tide_bind_text("agent_id", list->agent_id))));
+    TIDE_QUERY(query, tx, TIDE_SQL_AGENT_LIST, err,
+               tide_bind_bool("with_removed", list->with_removed),
+               TIDE_BIND_IF(list->agent_id, tide_bind_text("agent_id", list->agent_id)));
     TIDE_EACH(tide_query_step(query, err))
         TIDE_TRY(append_agent(list, query, now_us, lease_now_us, err));
     return TIDE_OK;

@@ -83,10 +83,8 @@ typedef struct batch {
 static tide_status find_batches(tide_tx *tx, const tide_colony_type *type, int64_t before_us,
                                 batch *out, int *count, tide_error *err)
 {
-    TIDE_CLEANUP(tide_query_endp) tide_query *query = NULL;
-    TIDE_TRY(
-        tide_query_start(&query, tx, TIDE_SQL_BATCH_OLD, err, tide_bind_text("target", type->table),
-                         tide_bind_time("before", before_us), tide_bind_i64("limit", BATCH_MAX)));
+    TIDE_QUERY(query, tx, TIDE_SQL_BATCH_OLD, err, tide_bind_text("target", type->table),
+               tide_bind_time("before", before_us), tide_bind_i64("limit", BATCH_MAX));
     TIDE_EACH(tide_query_step(query, err)) {
         batch *b = &out[(*count)++];
         b->id = tide_query_col_i64(query);
@@ -138,10 +136,9 @@ static tide_status expire_dead(tide_tx *tx, turn *t, tide_error *err)
         int64_t seq;
     } found[DEAD_MAX];
     int count = 0;
-    TIDE_CLEANUP(tide_query_endp) tide_query *query = NULL;
-    TIDE_TRY(tide_query_start(&query, tx, TIDE_SQL_DEAD_LETTER_OLD, err,
-                              tide_bind_time("before", t->now_us - DEAD_KEEP_US),
-                              tide_bind_i64("limit", DEAD_MAX)));
+    TIDE_QUERY(query, tx, TIDE_SQL_DEAD_LETTER_OLD, err,
+               tide_bind_time("before", t->now_us - DEAD_KEEP_US),
+               tide_bind_i64("limit", DEAD_MAX));
     TIDE_EACH(tide_query_step(query, err)) {
         found[count].id = tide_query_col_i64(query);
         found[count].source_id = tide_query_col_i64(query);
@@ -183,10 +180,9 @@ static tide_status fold_gaps(tide_tx *tx, turn *t, tide_error *err)
 {
     ended_gap found[GAP_MAX];
     int count = 0;
-    TIDE_CLEANUP(tide_query_endp) tide_query *query = NULL;
-    TIDE_TRY(tide_query_start(&query, tx, TIDE_SQL_GAP_ENDED, err,
-                              tide_bind_time("before", t->now_us - t->gap_keep_us),
-                              tide_bind_i64("limit", GAP_MAX)));
+    TIDE_QUERY(query, tx, TIDE_SQL_GAP_ENDED, err,
+               tide_bind_time("before", t->now_us - t->gap_keep_us),
+               tide_bind_i64("limit", GAP_MAX));
     TIDE_EACH(tide_query_step(query, err))
         read_ended(&found[count++], query);
     for (int i = 0; i < count; i++) {

@@ -79,9 +79,7 @@ static void forget(tide_duck_sink *sink)
 
 static tide_status read_counters(tide_duck_sink *sink, tide_error *err)
 {
-    TIDE_CLEANUP(tide_duck_query_endp) tide_duck_query *query = NULL;
-    TIDE_TRY(
-        tide_duck_query_begin(&query, sink->writer, TIDE_DUCKDB_SQL_COLONY_COUNTERS_READ, err));
+    TIDE_DUCK_QUERY(query, sink->writer, TIDE_DUCKDB_SQL_COLONY_COUNTERS_READ, err);
     tide_status status;
     while ((status = tide_duck_query_step(query, err)) == TIDE_OK) {
         const tide_view name = tide_duck_col_text(query);
@@ -96,9 +94,7 @@ static tide_status read_counters(tide_duck_sink *sink, tide_error *err)
 
 static tide_status read_positions(tide_duck_sink *sink, tide_error *err)
 {
-    TIDE_CLEANUP(tide_duck_query_endp) tide_duck_query *query = NULL;
-    TIDE_TRY(
-        tide_duck_query_begin(&query, sink->writer, TIDE_DUCKDB_SQL_COLONY_STATES_CURRENT, err));
+    TIDE_DUCK_QUERY(query, sink->writer, TIDE_DUCKDB_SQL_COLONY_STATES_CURRENT, err);
     tide_status status;
     while ((status = tide_duck_query_step(query, err)) == TIDE_OK) {
         TIDE_CLEANUP(tide_duck_position_freep)
@@ -143,8 +139,7 @@ static tide_status load(tide_sink *base, const char *agent_id, const char *data_
 
 static tide_status ask_number(tide_duck *duck, const tide_sql *sql, int64_t *out, tide_error *err)
 {
-    TIDE_CLEANUP(tide_duck_query_endp) tide_duck_query *query = NULL;
-    TIDE_TRY(tide_duck_query_begin(&query, duck, sql, err));
+    TIDE_DUCK_QUERY(query, duck, sql, err);
     TIDE_TRY(tide_duck_query_step(query, err));
     *out = tide_duck_col_i64(query);
     return TIDE_OK;

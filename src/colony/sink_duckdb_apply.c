@@ -37,9 +37,7 @@ static void applying_done(applying *a)
 
 static tide_status find_version(applying *a, int64_t source_id, int64_t *version, tide_error *err)
 {
-    TIDE_CLEANUP(tide_duck_query_endp) tide_duck_query *query = NULL;
-    TIDE_TRY(
-        tide_duck_query_begin(&query, a->sink->writer, TIDE_DUCKDB_SQL_COLONY_SOURCE_VERSION, err));
+    TIDE_DUCK_QUERY(query, a->sink->writer, TIDE_DUCKDB_SQL_COLONY_SOURCE_VERSION, err);
     tide_duck_bind_i64(query, "source_id", source_id);
     TIDE_TRY(tide_duck_query_step(query, err));
     *version = tide_duck_col_i64(query);
@@ -78,9 +76,7 @@ static tide_status check_from(applying *a, tide_error *err)
 static tide_status check_new_source(applying *a, tide_error *err)
 {
     const tide_position *to = &a->change->to;
-    TIDE_CLEANUP(tide_duck_query_endp) tide_duck_query *query = NULL;
-    TIDE_TRY(
-        tide_duck_query_begin(&query, a->sink->writer, TIDE_DUCKDB_SQL_COLONY_SOURCE_FIND, err));
+    TIDE_DUCK_QUERY(query, a->sink->writer, TIDE_DUCKDB_SQL_COLONY_SOURCE_FIND, err);
     tide_duck_bind_text(query, "agent_id", to->agent_id);
     tide_duck_bind_text(query, "data_type", to->data_type);
     tide_duck_bind_text(query, "session_id", to->session_id);
@@ -242,8 +238,7 @@ static bool is_named(const tide_change *change, int64_t id)
 static tide_status close_gaps(applying *a, tide_duck_appender *out, tide_error *err)
 {
     const tide_change *change = a->change;
-    TIDE_CLEANUP(tide_duck_query_endp) tide_duck_query *query = NULL;
-    TIDE_TRY(tide_duck_query_begin(&query, a->sink->writer, TIDE_DUCKDB_SQL_COLONY_GAPS_OPEN, err));
+    TIDE_DUCK_QUERY(query, a->sink->writer, TIDE_DUCKDB_SQL_COLONY_GAPS_OPEN, err);
     tide_duck_bind_i64(query, "source_id", a->from_source_id);
     tide_status status;
     while ((status = tide_duck_query_step(query, err)) == TIDE_OK) {
@@ -286,9 +281,7 @@ static tide_status read_known(applying *a, int64_t source_id, int64_t (**known)[
         first = change->gaps[i].start_seq < first ? change->gaps[i].start_seq : first;
         last = change->gaps[i].start_seq > last ? change->gaps[i].start_seq : last;
     }
-    TIDE_CLEANUP(tide_duck_query_endp) tide_duck_query *query = NULL;
-    TIDE_TRY(
-        tide_duck_query_begin(&query, a->sink->writer, TIDE_DUCKDB_SQL_COLONY_GAPS_KNOWN, err));
+    TIDE_DUCK_QUERY(query, a->sink->writer, TIDE_DUCKDB_SQL_COLONY_GAPS_KNOWN, err);
     tide_duck_bind_i64(query, "source_id", source_id);
     tide_duck_bind_i64(query, "first", first);
     tide_duck_bind_i64(query, "last", last);

@@ -11,8 +11,7 @@ static tide_status list_positions(tide_duck *duck, const char *agent_id, const c
                                   bool with_closed, tide_position_fn *fn, void *arg,
                                   tide_error *err)
 {
-    TIDE_CLEANUP(tide_duck_query_endp) tide_duck_query *query = NULL;
-    TIDE_TRY(tide_duck_query_begin(&query, duck, TIDE_DUCKDB_SQL_COLONY_STATES_LIST, err));
+    TIDE_DUCK_QUERY(query, duck, TIDE_DUCKDB_SQL_COLONY_STATES_LIST, err);
     tide_duck_bind_text(query, "agent_id", agent_id);
     tide_duck_bind_text(query, "data_type", data_type);
     tide_duck_bind_i64(query, "with_closed", with_closed ? 1 : 0);
@@ -65,8 +64,7 @@ tide_status tide_duck_sink_gaps(tide_sink *base, const tide_gap_filter *filter, 
     name_statuses(statuses, sizeof statuses, filter->statuses);
     TIDE_CLEANUP(tide_duck_closep) tide_duck *duck = NULL;
     TIDE_TRY(tide_duck_connect(&duck, tide_duck_sink_of(base)->db, err));
-    TIDE_CLEANUP(tide_duck_query_endp) tide_duck_query *query = NULL;
-    TIDE_TRY(tide_duck_query_begin(&query, duck, TIDE_DUCKDB_SQL_COLONY_GAPS_LIST, err));
+    TIDE_DUCK_QUERY(query, duck, TIDE_DUCKDB_SQL_COLONY_GAPS_LIST, err);
     tide_duck_bind_i64(query, "after_id", filter->after_id);
     tide_duck_bind_text(query, "agent_id", filter->agent_id);
     tide_duck_bind_text(query, "data_type", filter->data_type);
@@ -88,8 +86,7 @@ tide_status tide_duck_sink_gap(tide_sink *base, int64_t id, tide_gap *out, tide_
 {
     TIDE_CLEANUP(tide_duck_closep) tide_duck *duck = NULL;
     TIDE_TRY(tide_duck_connect(&duck, tide_duck_sink_of(base)->db, err));
-    TIDE_CLEANUP(tide_duck_query_endp) tide_duck_query *query = NULL;
-    TIDE_TRY(tide_duck_query_begin(&query, duck, TIDE_DUCKDB_SQL_COLONY_GAP_FIND, err));
+    TIDE_DUCK_QUERY(query, duck, TIDE_DUCKDB_SQL_COLONY_GAP_FIND, err);
     tide_duck_bind_i64(query, "id", id);
     const tide_status status = tide_duck_query_step(query, err);
     return status == TIDE_OK ? tide_duck_read_gap(query, out, err) : status;
@@ -100,8 +97,7 @@ tide_status tide_duck_sink_gap(tide_sink *base, int64_t id, tide_gap *out, tide_
 static tide_status count_rows(tide_duck *duck, const tide_sql *sql, const char *table,
                               const tide_position *position, int64_t *out, tide_error *err)
 {
-    TIDE_CLEANUP(tide_duck_query_endp) tide_duck_query *query = NULL;
-    TIDE_TRY(tide_duck_query_begin(&query, duck, sql, err));
+    TIDE_DUCK_QUERY(query, duck, sql, err);
     if (table)
         tide_duck_bind_text(query, "table", table);
     else

@@ -77,8 +77,7 @@ static tide_status run_before(tide_duck_sink *sink, const tide_sql *sql, int64_t
                               const char *name, const char *value, int64_t *changed,
                               tide_error *err)
 {
-    TIDE_CLEANUP(tide_duck_query_endp) tide_duck_query *query = NULL;
-    TIDE_TRY(tide_duck_query_begin(&query, sink->writer, sql, err));
+    TIDE_DUCK_QUERY(query, sink->writer, sql, err);
     tide_duck_bind_time(query, "before", before_us);
     if (name)
         tide_duck_bind_text(query, name, value);
@@ -90,8 +89,7 @@ static tide_status run_before(tide_duck_sink *sink, const tide_sql *sql, int64_t
 static tide_status find_old(tide_duck_sink *sink, const char *table, int64_t limit_us,
                             int64_t *oldest_us, int64_t *count, tide_error *err)
 {
-    TIDE_CLEANUP(tide_duck_query_endp) tide_duck_query *query = NULL;
-    TIDE_TRY(tide_duck_query_begin(&query, sink->writer, TIDE_DUCKDB_SQL_COLONY_ROWS_OLD, err));
+    TIDE_DUCK_QUERY(query, sink->writer, TIDE_DUCKDB_SQL_COLONY_ROWS_OLD, err);
     tide_duck_bind_text(query, "table", table);
     tide_duck_bind_time(query, "before", limit_us);
     TIDE_TRY(tide_duck_query_step(query, err));
@@ -110,11 +108,10 @@ static tide_status book_rows(tide_duck_sink *sink, const tide_colony_type *type,
                              int64_t before_us, tide_retained *sum, tide_error *err)
 {
     const bool is_users = type->stream->kind == TIDE_STREAM_OPAQUE;
-    TIDE_CLEANUP(tide_duck_query_endp) tide_duck_query *query = NULL;
-    TIDE_TRY(tide_duck_query_begin(&query, sink->writer,
-                                   is_users ? TIDE_DUCKDB_SQL_COLONY_RECORDS_EXPIRING
-                                            : TIDE_DUCKDB_SQL_COLONY_ROWS_EXPIRING,
-                                   err));
+    TIDE_DUCK_QUERY(query, sink->writer,
+                    is_users ? TIDE_DUCKDB_SQL_COLONY_RECORDS_EXPIRING
+                             : TIDE_DUCKDB_SQL_COLONY_ROWS_EXPIRING,
+                    err);
     tide_duck_bind_time(query, "before", before_us);
     if (!is_users) {
         tide_duck_bind_text(query, "table", table);
@@ -160,9 +157,7 @@ static tide_status expire_dead(tide_duck_sink *sink, int64_t now_us, tide_retain
                                tide_error *err)
 {
     int64_t dropped = 0;
-    TIDE_CLEANUP(tide_duck_query_endp) tide_duck_query *query = NULL;
-    TIDE_TRY(
-        tide_duck_query_begin(&query, sink->writer, TIDE_DUCKDB_SQL_COLONY_DEAD_EXPIRING, err));
+    TIDE_DUCK_QUERY(query, sink->writer, TIDE_DUCKDB_SQL_COLONY_DEAD_EXPIRING, err);
     tide_duck_bind_time(query, "before", now_us - DEAD_KEEP_US);
     TIDE_TRY(put_folds(sink, query, read_expired_dead, sum, err));
     TIDE_TRY(run_before(sink, TIDE_DUCKDB_SQL_COLONY_DEAD_EXPIRE, now_us - DEAD_KEEP_US, NULL, NULL,
@@ -182,8 +177,7 @@ static void read_ended(tide_duck_query *row, fold *out, tide_retained *sum)
 static tide_status expire_gaps(tide_duck_sink *sink, int64_t before_us, tide_retained *sum,
                                tide_error *err)
 {
-    TIDE_CLEANUP(tide_duck_query_endp) tide_duck_query *query = NULL;
-    TIDE_TRY(tide_duck_query_begin(&query, sink->writer, TIDE_DUCKDB_SQL_COLONY_GAPS_ENDING, err));
+    TIDE_DUCK_QUERY(query, sink->writer, TIDE_DUCKDB_SQL_COLONY_GAPS_ENDING, err);
     tide_duck_bind_time(query, "before", before_us);
     TIDE_TRY(put_folds(sink, query, read_ended, sum, err));
     return run_before(sink, TIDE_DUCKDB_SQL_COLONY_GAPS_EXPIRE, before_us, NULL, NULL, NULL, err);
@@ -194,8 +188,7 @@ static tide_status expire_gaps(tide_duck_sink *sink, int64_t before_us, tide_ret
 static tide_status ask_number(tide_duck_sink *sink, const tide_sql *sql, int64_t *out,
                               tide_error *err)
 {
-    TIDE_CLEANUP(tide_duck_query_endp) tide_duck_query *query = NULL;
-    TIDE_TRY(tide_duck_query_begin(&query, sink->writer, sql, err));
+    TIDE_DUCK_QUERY(query, sink->writer, sql, err);
     TIDE_TRY(tide_duck_query_step(query, err));
     *out = tide_duck_col_i64(query);
     return TIDE_OK;
@@ -208,8 +201,7 @@ static tide_status add_up(tide_duck_sink *sink, const tide_sql *last, const tide
     int64_t row = 0;
     TIDE_TRY(ask_number(sink, last, &row, err));
     TIDE_TRY(tide_duck_run(sink->writer, sums, err));
-    TIDE_CLEANUP(tide_duck_query_endp) tide_duck_query *query = NULL;
-    TIDE_TRY(tide_duck_query_begin(&query, sink->writer, drop, err));
+    TIDE_DUCK_QUERY(query, sink->writer, drop, err);
     tide_duck_bind_i64(query, "last", row);
     return tide_duck_query_run(query, NULL, err);
 }

@@ -108,8 +108,7 @@ static tide_status read_page(tide_tx *tx, void *arg, tide_error *err)
 {
     page *p = arg;
     forget_page(p);
-    TIDE_CLEANUP(tide_query_endp) tide_query *query = NULL;
-    TIDE_TRY(tide_query_begin(&query, tx, TIDE_SQL_POSITION_LIST, err));
+    TIDE_QUERY_BY(query, tide_query_begin, tx, TIDE_SQL_POSITION_LIST, err);
     bind_text_or_null(query, "agent_id", p->agent_id);
     bind_text_or_null(query, "data_type", p->data_type);
     tide_query_bind_bool(query, "with_closed", p->with_closed);

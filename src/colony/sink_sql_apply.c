@@ -83,8 +83,7 @@ static tide_status write_position(tide_tx *tx, const tide_sql *sql, const applyi
 {
     const tide_position *from = &job->change->from;
     int64_t changed = 0;
-    TIDE_CLEANUP(tide_query_endp) tide_query *query = NULL;
-    TIDE_TRY(tide_query_begin(&query, tx, sql, err));
+    TIDE_QUERY_BY(query, tide_query_begin, tx, sql, err);
     TIDE_TRY(tide_sink_sql_bind_position(query, position, job->source_id, job->version, err));
     if (sql != TIDE_SQL_POSITION_ADD)
         tide_query_bind_i64(query, "from_version", from->version);
@@ -96,10 +95,8 @@ static tide_status note_position(tide_tx *tx, const tide_position *position, int
                                  const char *event, const char *note, int64_t now_us,
                                  tide_error *err)
 {
-    TIDE_CLEANUP(tide_query_endp) tide_query *query = NULL;
-    TIDE_TRY(tide_query_start(&query, tx, TIDE_SQL_POSITION_NOTE, err,
-                              tide_bind_text("event", event), tide_bind_text("note", note),
-                              tide_bind_time("recorded_at", now_us)));
+    TIDE_QUERY(query, tx, TIDE_SQL_POSITION_NOTE, err, tide_bind_text("event", event),
+               tide_bind_text("note", note), tide_bind_time("recorded_at", now_us));
     TIDE_TRY(tide_sink_sql_bind_position(query, position, source_id, position->version, err));
     return tide_query_defer(&query, err);
 }

@@ -28,14 +28,12 @@ static tide_status close_all(tide_tx *tx, const tide_change *change, int64_t sou
 static tide_status change_gap(tide_tx *tx, const tide_gap *gap, int64_t source_id, tide_error *err)
 {
     int64_t changed = 0;
-    TIDE_CLEANUP(tide_query_endp) tide_query *query = NULL;
-    TIDE_TRY(tide_query_start(
-        &query, tx, TIDE_SQL_GAP_CHANGE, err, tide_bind_i64("id", gap->id),
-        tide_bind_i64("source_id", source_id), tide_bind_i64("start", gap->start_seq),
-        tide_bind_i64("end", gap->end_seq),
-        tide_bind_text("status", tide_gap_status_name(gap->status)),
-        tide_bind_text("reason", gap->reason), tide_bind_text("evidence", gap->evidence),
-        tide_bind_i64("attempts", gap->attempts)));
+    TIDE_QUERY(query, tx, TIDE_SQL_GAP_CHANGE, err, tide_bind_i64("id", gap->id),
+               tide_bind_i64("source_id", source_id), tide_bind_i64("start", gap->start_seq),
+               tide_bind_i64("end", gap->end_seq),
+               tide_bind_text("status", tide_gap_status_name(gap->status)),
+               tide_bind_text("reason", gap->reason), tide_bind_text("evidence", gap->evidence),
+               tide_bind_i64("attempts", gap->attempts));
     tide_sink_sql_bind_time(query, "recovered_at", gap->recovered_at_us);
     tide_sink_sql_bind_time(query, "last_attempt", gap->last_attempt_us);
     tide_sink_sql_bind_time(query, "settled_at", gap->settled_at_us);
@@ -113,12 +111,11 @@ static tide_status insert_some(tide_tx *tx, const tide_change *change, const tid
         return tide_fail(err, written, "no room for %d gaps", count);
     if (count == 0)
         return TIDE_OK;
-    TIDE_CLEANUP(tide_query_endp) tide_query *query = NULL;
-    TIDE_TRY(tide_query_start(
-        &query, tx, TIDE_SQL_GAP_PUT, err, tide_bind_text("agent_id", of->agent_id),
-        tide_bind_text("data_type", of->data_type), tide_bind_text("session_id", of->session_id),
-        tide_bind_i64("epoch", of->epoch), tide_bind_i64("source_id", source_id),
-        tide_bind_view("gaps", tide_buffer_view(&text))));
+    TIDE_QUERY(query, tx, TIDE_SQL_GAP_PUT, err, tide_bind_text("agent_id", of->agent_id),
+               tide_bind_text("data_type", of->data_type),
+               tide_bind_text("session_id", of->session_id), tide_bind_i64("epoch", of->epoch),
+               tide_bind_i64("source_id", source_id),
+               tide_bind_view("gaps", tide_buffer_view(&text)));
     return take_ids(query, change, ids, err);
 }
 
@@ -223,9 +220,8 @@ static tide_status gather(tide_tx *tx, void *arg, tide_error *err)
     const bool is_of_one =
         filter->agent_id && filter->data_type && filter->session_id && filter->epoch >= 0;
     list->count = 0;
-    TIDE_CLEANUP(tide_query_endp) tide_query *query = NULL;
-    TIDE_TRY(
-        tide_query_begin(&query, tx, is_of_one ? TIDE_SQL_GAP_LIST_OF : TIDE_SQL_GAP_LIST, err));
+    TIDE_QUERY_BY(query, tide_query_begin, tx, is_of_one ? TIDE_SQL_GAP_LIST_OF : TIDE_SQL_GAP_LIST,
+                  err);
     bind_filter(query, filter, list->limit);
     TIDE_EACH(tide_query_step(query, err))
         TIDE_TRY(append_gap(list, query, err));

@@ -75,10 +75,9 @@ static tide_status check_parents(tide_tx *tx, const tide_idempotency_request *re
 {
     if (!request->task_id && !request->work_item_id)
         return TIDE_OK;
-    TIDE_CLEANUP(tide_query_endp) tide_query *query = NULL;
-    TIDE_TRY(tide_tx_one(&query, tx, TIDE_SQL_IDEMPOTENCY_PARENTS, err,
-                         tide_bind_text("task_id", request->task_id),
-                         tide_bind_text("work_item_id", request->work_item_id)));
+    TIDE_QUERY_BY(query, tide_tx_one, tx, TIDE_SQL_IDEMPOTENCY_PARENTS, err,
+                  tide_bind_text("task_id", request->task_id),
+                  tide_bind_text("work_item_id", request->work_item_id));
     if (!tide_query_col_bool(query))
         return tide_fail(err, TIDE_E_NOT_FOUND, "there is no task %s", request->task_id);
     if (!tide_query_col_bool(query))

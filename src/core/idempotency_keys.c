@@ -101,9 +101,7 @@ static tide_status find_key(tide_tx *tx, void *arg, tide_error *err)
     tide_idempotency_key *key = &p->keys[0];
     tide_arena_reset(&p->arena);
     TIDE_TRY(tide_idempotency_times_get(tx, &p->times, err));
-    TIDE_CLEANUP(tide_query_endp) tide_query *query = NULL;
-    TIDE_TRY_FOUND(
-        tide_tx_one(&query, tx, TIDE_SQL_IDEMPOTENCY_SHOW, err, tide_bind_text("name", p->name)));
+    TIDE_QUERY_ONE(query, tx, TIDE_SQL_IDEMPOTENCY_SHOW, err, tide_bind_text("name", p->name));
     TIDE_TRY(read_key(query, p, key, err));
     if (key->expires_at_us != 0 && key->expires_at_us <= p->times.now_us && !key->is_locked)
         return TIDE_NONE;
@@ -134,12 +132,10 @@ static tide_status read_page(tide_tx *tx, void *arg, tide_error *err)
     p->count = 0;
     tide_arena_reset(&p->arena);
     TIDE_TRY(tide_idempotency_times_get(tx, &p->times, err));
-    TIDE_CLEANUP(tide_query_endp) tide_query *query = NULL;
-    TIDE_TRY(tide_query_start(&query, tx, TIDE_SQL_IDEMPOTENCY_LIST, err,
-                              tide_bind_view("after", tide_view_bytes(p->after, p->after_len)),
-                              tide_bind_text("status", p->status),
-                              tide_bind_text("task_id", p->task_id),
-                              tide_bind_i64("limit", p->limit)));
+    TIDE_QUERY(query, tx, TIDE_SQL_IDEMPOTENCY_LIST, err,
+               tide_bind_view("after", tide_view_bytes(p->after, p->after_len)),
+               tide_bind_text("status", p->status), tide_bind_text("task_id", p->task_id),
+               tide_bind_i64("limit", p->limit));
     tide_status status = TIDE_OK;
     while ((status = tide_query_step(query, err)) == TIDE_OK)
         TIDE_TRY(read_key(query, p, &p->keys[p->count++], err));

@@ -148,9 +148,7 @@ tide_status tide_idempotency_row_look(tide_tx *tx, const char *name,
                                       const tide_idempotency_times *times,
                                       tide_idempotency_row *out, tide_error *err)
 {
-    TIDE_CLEANUP(tide_query_endp) tide_query *query = NULL;
-    TIDE_TRY_FOUND(
-        tide_tx_one(&query, tx, TIDE_SQL_IDEMPOTENCY_LOOK, err, tide_bind_text("name", name)));
+    TIDE_QUERY_ONE(query, tx, TIDE_SQL_IDEMPOTENCY_LOOK, err, tide_bind_text("name", name));
     read_row(query, out);
     out->is_locked = out->is_pending && out->lock_expires_at_us > times->lock_now_us;
     out->is_expired =
@@ -161,9 +159,8 @@ tide_status tide_idempotency_row_look(tide_tx *tx, const char *name,
 tide_status tide_idempotency_row_answer(tide_tx *tx, const char *name, int64_t token, char **out,
                                         size_t *out_len, bool *has_response, tide_error *err)
 {
-    TIDE_CLEANUP(tide_query_endp) tide_query *query = NULL;
-    TIDE_TRY_FOUND(tide_tx_one(&query, tx, TIDE_SQL_IDEMPOTENCY_ANSWER, err,
-                               tide_bind_text("name", name), tide_bind_i64("token", token)));
+    TIDE_QUERY_ONE(query, tx, TIDE_SQL_IDEMPOTENCY_ANSWER, err, tide_bind_text("name", name),
+                   tide_bind_i64("token", token));
     *has_response = !tide_query_col_is_null(query);
     if (!*has_response)
         return TIDE_OK;

@@ -90,8 +90,7 @@ tide_status tide_lease_renew(tide_tx *tx, const char *name, int64_t token, int64
     TIDE_TRY(check_duration(duration_us, err));
     int64_t now_us = 0;
     int64_t changed = 0;
-    TIDE_CLEANUP(tide_query_endp) tide_query *query = NULL;
-    TIDE_TRY(begin_under_token(&query, tx, TIDE_SQL_LEASE_RENEW, name, token, &now_us, err));
+    TIDE_QUERY_BY(query, begin_under_token, tx, TIDE_SQL_LEASE_RENEW, name, token, &now_us, err);
     tide_query_bind_time(query, "expires", now_us + duration_us);
     TIDE_TRY(tide_query_run(query, &changed, err));
     return changed == 1 ? TIDE_OK : fail_lost(name, token, err);
@@ -102,8 +101,7 @@ tide_status tide_lease_release(tide_tx *tx, const char *name, int64_t token, tid
     TIDE_NEED(tx, err);
     int64_t now_us = 0;
     int64_t changed = 0;
-    TIDE_CLEANUP(tide_query_endp) tide_query *query = NULL;
-    TIDE_TRY(begin_under_token(&query, tx, TIDE_SQL_LEASE_RELEASE, name, token, &now_us, err));
+    TIDE_QUERY_BY(query, begin_under_token, tx, TIDE_SQL_LEASE_RELEASE, name, token, &now_us, err);
     TIDE_TRY(tide_query_run(query, &changed, err));
     return changed == 1 ? TIDE_OK : fail_lost(name, token, err);
 }
@@ -119,8 +117,7 @@ tide_status tide_lease_check(tide_tx *tx, const char *name, int64_t token, tide_
 {
     TIDE_NEED(tx, err);
     int64_t now_us = 0;
-    TIDE_CLEANUP(tide_query_endp) tide_query *query = NULL;
-    TIDE_TRY(begin_under_token(&query, tx, TIDE_SQL_LEASE_CHECK, name, token, &now_us, err));
+    TIDE_QUERY_BY(query, begin_under_token, tx, TIDE_SQL_LEASE_CHECK, name, token, &now_us, err);
     const tide_status status = tide_query_one(query, err);
     return status == TIDE_NONE ? fail_lost(name, token, err) : status;
 }
@@ -144,8 +141,7 @@ tide_status tide_lease_find(tide_tx *tx, const char *name, tide_lease *out, tide
     TIDE_TRY(check_word("name", name, TIDE_LEASE_NAME_MAX, err));
     int64_t now_us = 0;
     TIDE_TRY(tide_lease_now(tx, &now_us, err));
-    TIDE_CLEANUP(tide_query_endp) tide_query *query = NULL;
-    TIDE_TRY_FOUND(tide_tx_one(&query, tx, TIDE_SQL_LEASE_FIND, err, tide_bind_text("name", name)));
+    TIDE_QUERY_ONE(query, tx, TIDE_SQL_LEASE_FIND, err, tide_bind_text("name", name));
     *out = (tide_lease){.token = 0};
     (void)snprintf(out->name, sizeof out->name, "%s", name);
     const bool is_held = !tide_query_col_is_null(query);

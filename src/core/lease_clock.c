@@ -31,8 +31,7 @@ typedef struct anchor {
 
 static tide_status read_anchor(tide_tx *tx, anchor *out, tide_error *err)
 {
-    TIDE_CLEANUP(tide_query_endp) tide_query *query = NULL;
-    TIDE_TRY_FOUND(tide_tx_one(&query, tx, TIDE_SQL_LEASE_CLOCK_GET, err, TIDE_NO_BIND));
+    TIDE_QUERY_ONE(query, tx, TIDE_SQL_LEASE_CLOCK_GET, err, TIDE_NO_BIND);
     tide_view_copy(out->boot_id, sizeof out->boot_id, tide_query_col_text(query));
     out->offset_us = tide_query_col_i64(query);
     return TIDE_OK;

@@ -18,9 +18,8 @@ typedef struct clock_row {
 static tide_status find_row(tide_tx *tx, const char *name, const char *boot_id, clock_row *out,
                             tide_error *err)
 {
-    TIDE_CLEANUP(tide_query_endp) tide_query *query = NULL;
-    TIDE_TRY(tide_tx_one(&query, tx, TIDE_SQL_RETENTION_CLOCK_GET, err,
-                         tide_bind_text("name", name), tide_bind_text("boot_id", boot_id)));
+    TIDE_QUERY_BY(query, tide_tx_one, tx, TIDE_SQL_RETENTION_CLOCK_GET, err,
+                  tide_bind_text("name", name), tide_bind_text("boot_id", boot_id));
     out->is_found = !tide_query_col_is_null(query);
     out->watermark_us = tide_query_col_i64(query);
     out->has_boot = !tide_query_col_is_null(query);

@@ -31,9 +31,8 @@ tide_status tide_sequence_declare(tide_tx *tx, const char *name, int64_t count,
     char key[TIDE_TX_KEY_MAX + 1];
     make_key(key, name);
     range->count = count;
-    TIDE_CLEANUP(tide_query_endp) tide_query *query = NULL;
-    TIDE_TRY(tide_query_start(&query, tx, TIDE_SQL_SEQUENCE_TAKE, err, tide_bind_text("name", name),
-                              tide_bind_i64("count", count), tide_bind_clock("clock")));
+    TIDE_QUERY(query, tx, TIDE_SQL_SEQUENCE_TAKE, err, tide_bind_text("name", name),
+               tide_bind_i64("count", count), tide_bind_clock("clock"));
     TIDE_TRY(tide_tx_declare_counter(tx, key, &query, &range->first, err));
     tide_tx_raises_declared(tx, count);
     return TIDE_OK;
@@ -76,10 +75,8 @@ static tide_status raise_sequence(tide_tx *tx, void *arg, tide_error *err)
     raise_request *request = arg;
     char key[TIDE_TX_KEY_MAX + 1];
     make_key(key, request->name);
-    TIDE_CLEANUP(tide_query_endp) tide_query *query = NULL;
-    TIDE_TRY(tide_query_start(&query, tx, TIDE_SQL_SEQUENCE_RAISE, err,
-                              tide_bind_text("name", request->name),
-                              tide_bind_i64("last", request->last), tide_bind_clock("clock")));
+    TIDE_QUERY(query, tx, TIDE_SQL_SEQUENCE_RAISE, err, tide_bind_text("name", request->name),
+               tide_bind_i64("last", request->last), tide_bind_clock("clock"));
     TIDE_TRY(tide_tx_declare_counter(tx, key, &query, &request->now_last, err));
     tide_tx_raises_declared(tx, 1);
     return TIDE_OK;
@@ -107,9 +104,7 @@ typedef struct show_request {
 static tide_status show_sequence(tide_tx *tx, void *arg, tide_error *err)
 {
     show_request *request = arg;
-    TIDE_CLEANUP(tide_query_endp) tide_query *query = NULL;
-    TIDE_TRY_FOUND(tide_tx_one(&query, tx, TIDE_SQL_SEQUENCE_SHOW, err,
-                               tide_bind_text("name", request->name)));
+    TIDE_QUERY_ONE(query, tx, TIDE_SQL_SEQUENCE_SHOW, err, tide_bind_text("name", request->name));
     (void)snprintf(request->found.name, sizeof request->found.name, "%s", request->name);
     request->found.last = tide_query_col_i64(query);
     request->found.last_at_us = tide_query_col_time(query);
@@ -138,9 +133,8 @@ static tide_status read_page(tide_tx *tx, void *arg, tide_error *err)
 {
     page *p = arg;
     p->count = 0;
-    TIDE_CLEANUP(tide_query_endp) tide_query *query = NULL;
-    TIDE_TRY(tide_query_start(&query, tx, TIDE_SQL_SEQUENCE_LIST, err,
-                              tide_bind_text("after", p->after), tide_bind_i64("limit", PAGE)));
+    TIDE_QUERY(query, tx, TIDE_SQL_SEQUENCE_LIST, err, tide_bind_text("after", p->after),
+               tide_bind_i64("limit", PAGE));
     TIDE_EACH(tide_query_step(query, err)) {
         tide_sequence *row = &p->rows[p->count++];
         tide_view_copy(row->name, sizeof row->name, tide_query_col_text(query));

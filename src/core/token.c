@@ -268,11 +268,10 @@ static tide_status read_page(tide_tx *tx, void *arg, tide_error *err)
 {
     page *p = arg;
     p->count = 0;
-    TIDE_CLEANUP(tide_query_endp) tide_query *query = NULL;
-    TIDE_TRY(tide_query_start(
-        &query, tx, TIDE_SQL_TOKEN_LIST, err, tide_bind_text("after_name", p->after.token.name),
+    TIDE_QUERY(
+        query, tx, TIDE_SQL_TOKEN_LIST, err, tide_bind_text("after_name", p->after.token.name),
         tide_bind_blob("after_digest", tide_view_bytes(p->after.digest, sizeof p->after.digest)),
-        tide_bind_bool("all", p->has_revoked), tide_bind_i64("limit", PAGE)));
+        tide_bind_bool("all", p->has_revoked), tide_bind_i64("limit", PAGE));
     TIDE_EACH(tide_query_step(query, err))
         TIDE_TRY(read_row(&p->rows[p->count++], query, err));
     return TIDE_OK;

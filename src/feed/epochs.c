@@ -61,10 +61,8 @@ static tide_status read_epochs(tide_query *query, tide_feed_epoch *out, int *cou
 static tide_status add_written(const tide_page *page, tide_tx *tx, tide_error *err)
 {
     tide_feed_answer *answer = page->answer;
-    TIDE_CLEANUP(tide_query_endp) tide_query *query = NULL;
-    TIDE_TRY(tide_query_start(&query, tx, TIDE_SQL_FEED_EPOCH_STARTS, err,
-                              tide_bind_i64("stream", page->state.id),
-                              tide_bind_i64("limit", TIDE_FEED_EPOCHS_MAX - answer->epoch_count)));
+    TIDE_QUERY(query, tx, TIDE_SQL_FEED_EPOCH_STARTS, err, tide_bind_i64("stream", page->state.id),
+               tide_bind_i64("limit", TIDE_FEED_EPOCHS_MAX - answer->epoch_count));
     return read_epochs(query, answer->epochs, &answer->epoch_count, err);
 }
 
@@ -80,10 +78,9 @@ static tide_status tell_earlier(const tide_page *page, tide_tx *tx, tide_error *
     if (page->answer->epoch_count < TIDE_FEED_EPOCHS_MAX || from >= epochs[0].epoch)
         return TIDE_OK;
     int count = 0;
-    TIDE_CLEANUP(tide_query_endp) tide_query *query = NULL;
-    TIDE_TRY(tide_query_start(&query, tx, TIDE_SQL_FEED_EPOCH_STARTS_FROM, err,
-                              tide_bind_i64("stream", page->state.id), tide_bind_i64("epoch", from),
-                              tide_bind_i64("limit", EARLIER)));
+    TIDE_QUERY(query, tx, TIDE_SQL_FEED_EPOCH_STARTS_FROM, err,
+               tide_bind_i64("stream", page->state.id), tide_bind_i64("epoch", from),
+               tide_bind_i64("limit", EARLIER));
     /* In place of the older half: as many that begin earlier end before the newer half begins. */
     return read_epochs(query, epochs, &count, err);
 }
@@ -133,10 +130,8 @@ static tide_status find_end(const tide_page *page, tide_tx *tx, int64_t *out, ti
         return TIDE_OK;
     if (state->epoch_first_seq - 1 < *out)
         *out = state->epoch_first_seq - 1;
-    TIDE_CLEANUP(tide_query_endp) tide_query *query = NULL;
-    TIDE_TRY(tide_tx_one(&query, tx, TIDE_SQL_FEED_EPOCH_AFTER, err,
-                         tide_bind_i64("stream", state->id),
-                         tide_bind_i64("epoch", page->request->epoch)));
+    TIDE_QUERY_BY(query, tide_tx_one, tx, TIDE_SQL_FEED_EPOCH_AFTER, err,
+                  tide_bind_i64("stream", state->id), tide_bind_i64("epoch", page->request->epoch));
     if (!tide_query_col_is_null(query)) {
         const int64_t next_first = tide_query_col_i64(query);
         if (next_first - 1 < *out)

@@ -25,9 +25,8 @@ const char *tide_loss_reason(tide_view text)
 tide_status tide_loss_next(tide_tx *tx, int64_t stream_id, int64_t after, tide_loss *out,
                            tide_error *err)
 {
-    TIDE_CLEANUP(tide_query_endp) tide_query *query = NULL;
-    TIDE_TRY_FOUND(tide_tx_one(&query, tx, TIDE_SQL_FEED_LOSS_NEXT, err,
-                               tide_bind_i64("stream", stream_id), tide_bind_i64("after", after)));
+    TIDE_QUERY_ONE(query, tx, TIDE_SQL_FEED_LOSS_NEXT, err, tide_bind_i64("stream", stream_id),
+                   tide_bind_i64("after", after));
     out->first_seq = tide_query_col_i64(query);
     out->last_seq = tide_query_col_i64(query);
     out->reason = tide_loss_reason(tide_query_col_text(query));
@@ -48,10 +47,8 @@ static tide_status join_before(tide_tx *tx, int64_t stream_id, const tide_loss *
                                int64_t *first_seq, tide_error *err)
 {
     *first_seq = loss->first_seq;
-    TIDE_CLEANUP(tide_query_endp) tide_query *query = NULL;
-    TIDE_TRY_FOUND(tide_tx_one(&query, tx, TIDE_SQL_FEED_LOSS_BEFORE, err,
-                               tide_bind_i64("stream", stream_id),
-                               tide_bind_i64("last", loss->first_seq - 1)));
+    TIDE_QUERY_ONE(query, tx, TIDE_SQL_FEED_LOSS_BEFORE, err, tide_bind_i64("stream", stream_id),
+                   tide_bind_i64("last", loss->first_seq - 1));
     const int64_t before_first = tide_query_col_i64(query);
     if (strcmp(tide_loss_reason(tide_query_col_text(query)), loss->reason) != 0)
         return TIDE_OK;
@@ -166,8 +163,7 @@ typedef struct lost_tail {
 
 static tide_status find_tail(tide_tx *tx, lost_tail *out, tide_error *err)
 {
-    TIDE_CLEANUP(tide_query_endp) tide_query *query = NULL;
-    TIDE_TRY_FOUND(tide_tx_one(&query, tx, TIDE_SQL_LOST_NUMBERS_NEXT, err, TIDE_NO_BIND));
+    TIDE_QUERY_ONE(query, tx, TIDE_SQL_LOST_NUMBERS_NEXT, err, TIDE_NO_BIND);
     *out = (lost_tail){.loss = {.reason = "lost",
                                 .detail = "acknowledged, and lost with the end of "
                                           "the write-ahead log"}};

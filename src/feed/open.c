@@ -65,8 +65,7 @@ static tide_status find_highest(tide_tx *tx, const tide_stream_state *state, int
                                 int64_t *arrived_us, tide_error *err)
 {
     *highest = state->head_seq;
-    TIDE_CLEANUP(tide_query_endp) tide_query *query = NULL;
-    TIDE_TRY(tide_feed_walk_begin(&query, tx, state->id, state->head_seq, err));
+    TIDE_QUERY_BY(query, tide_feed_walk_begin, tx, state->id, state->head_seq, err);
     TIDE_EACH(tide_query_step(query, err)) {
         tide_batch_head head;
         tide_feed_walk_read(query, &head);
@@ -243,9 +242,8 @@ static tide_status ask_number(tide_tx *tx, const tide_sql *sql, int64_t stream_i
 
 static tide_status ask_created(tide_tx *tx, const char *name, int64_t *out, tide_error *err)
 {
-    TIDE_CLEANUP(tide_query_endp) tide_query *query = NULL;
-    TIDE_TRY(
-        tide_tx_one(&query, tx, TIDE_SQL_FEED_STREAM_CREATED, err, tide_bind_text("name", name)));
+    TIDE_QUERY_BY(query, tide_tx_one, tx, TIDE_SQL_FEED_STREAM_CREATED, err,
+                  tide_bind_text("name", name));
     *out = tide_query_col_is_null(query) ? 0 : tide_query_col_time(query);
     return TIDE_OK;
 }
@@ -254,8 +252,7 @@ static tide_status ask_oldest(tide_tx *tx, const tide_stream_state *state, int64
                               tide_error *err)
 {
     *arrived_us = 0;
-    TIDE_CLEANUP(tide_query_endp) tide_query *query = NULL;
-    TIDE_TRY(tide_feed_walk_begin(&query, tx, state->id, state->floor_seq, err));
+    TIDE_QUERY_BY(query, tide_feed_walk_begin, tx, state->id, state->floor_seq, err);
     TIDE_TRY_FOUND(tide_query_step(query, err));
     tide_batch_head head;
     tide_feed_walk_read(query, &head);
@@ -303,8 +300,7 @@ tide_status tide_stream_names(tide_tx *tx, void *arg, tide_error *err)
 {
     tide_stream_name_list *list = arg;
     list->count = 0;
-    TIDE_CLEANUP(tide_query_endp) tide_query *query = NULL;
-    TIDE_TRY(tide_query_begin(&query, tx, TIDE_SQL_FEED_STREAM_LIST, err));
+    TIDE_QUERY_BY(query, tide_query_begin, tx, TIDE_SQL_FEED_STREAM_LIST, err);
     tide_status status = TIDE_OK;
     while (list->count < TIDE_FEED_STREAMS_MAX &&
            (status = tide_query_step(query, err)) == TIDE_OK) {
@@ -349,8 +345,7 @@ typedef struct head_look {
 static tide_status look_at_heads(tide_tx *tx, void *arg, tide_error *err)
 {
     const head_look *look = arg;
-    TIDE_CLEANUP(tide_query_endp) tide_query *query = NULL;
-    TIDE_TRY(tide_query_begin(&query, tx, TIDE_SQL_FEED_STREAM_HEADS, err));
+    TIDE_QUERY_BY(query, tide_query_begin, tx, TIDE_SQL_FEED_STREAM_HEADS, err);
     TIDE_EACH(tide_query_step(query, err)) {
         const tide_view name = tide_query_col_text(query);
         TIDE_TRY(

@@ -9,6 +9,7 @@
 #include "base/cleanup.h"
 #include "base/text/utf8.h"
 #include "feed/walk.h"
+#include "store/statement.h"
 
 /* ---- the request ---- */
 
@@ -420,8 +421,7 @@ static tide_status describe(tide_page *page, tide_tx *tx, tide_error *err)
 static tide_status look_ahead(tide_page *page, tide_tx *tx, tide_error *err)
 {
     page->unreadable_after = get_position(page);
-    TIDE_CLEANUP(tide_query_endp) tide_query *query = NULL;
-    TIDE_TRY(tide_feed_walk_begin(&query, tx, page->state.id, get_position(page), err));
+    TIDE_QUERY_BY(query, tide_feed_walk_begin, tx, page->state.id, get_position(page), err);
     const tide_status status = tide_query_step(query, err);
     TIDE_TRY(status);
     page->unreadable_after = -1;

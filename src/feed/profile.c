@@ -177,8 +177,7 @@ static tide_status put_binaries(tide_tx *tx, void *arg, tide_error *err)
     TIDE_TRY(tide_tx_now(tx, &now_us, err));
     for (int i = 0; i < request->count; i++)
         TIDE_TRY(put_binary(tx, &request->binaries[i], now_us, err));
-    TIDE_CLEANUP(tide_query_endp) tide_query *query = NULL;
-    TIDE_TRY(tide_tx_one(&query, tx, TIDE_SQL_FEED_BINARY_COUNT, err, TIDE_NO_BIND));
+    TIDE_QUERY_BY(query, tide_tx_one, tx, TIDE_SQL_FEED_BINARY_COUNT, err, TIDE_NO_BIND);
     if (tide_query_col_i64(query) > TIDE_FEED_BINARIES_MAX)
         return tide_fail(err, TIDE_E_LIMIT, "there are %d binaries already",
                          TIDE_FEED_BINARIES_MAX);
@@ -205,8 +204,7 @@ typedef struct binaries_list {
 static tide_status list_binaries(tide_tx *tx, void *arg, tide_error *err)
 {
     const binaries_list *list = arg;
-    TIDE_CLEANUP(tide_query_endp) tide_query *query = NULL;
-    TIDE_TRY(tide_query_begin(&query, tx, TIDE_SQL_FEED_BINARY_LIST, err));
+    TIDE_QUERY_BY(query, tide_query_begin, tx, TIDE_SQL_FEED_BINARY_LIST, err);
     TIDE_EACH(tide_query_step(query, err)) {
         tide_feed_binary binary = {0};
         binary.build_id = tide_query_col_text(query);

@@ -53,10 +53,8 @@ static tide_status find_range(tide_tx *tx, void *arg, tide_error *err)
     unreadable *u = arg;
     tide_stream_state state;
     TIDE_TRY(tide_stream_find(&state, tx, u->page->request->stream, err));
-    TIDE_CLEANUP(tide_query_endp) tide_query *query = NULL;
-    TIDE_TRY_FOUND(tide_tx_one(&query, tx, TIDE_SQL_FEED_BATCH_RANGE, err,
-                               tide_bind_i64("stream", state.id),
-                               tide_bind_i64("after", u->after)));
+    TIDE_QUERY_ONE(query, tx, TIDE_SQL_FEED_BATCH_RANGE, err, tide_bind_i64("stream", state.id),
+                   tide_bind_i64("after", u->after));
     u->loss.first_seq = tide_query_col_i64(query);
     u->loss.last_seq = tide_query_col_i64(query);
     return TIDE_OK;

@@ -28,10 +28,8 @@ typedef struct reader_row {
 static tide_status find_reader(tide_tx *tx, int64_t stream_id, const char *reader, reader_row *out,
                                tide_error *err)
 {
-    TIDE_CLEANUP(tide_query_endp) tide_query *query = NULL;
-    TIDE_TRY_FOUND(tide_tx_one(&query, tx, TIDE_SQL_FEED_READER_FIND, err,
-                               tide_bind_i64("stream", stream_id),
-                               tide_bind_text("reader", reader)));
+    TIDE_QUERY_ONE(query, tx, TIDE_SQL_FEED_READER_FIND, err, tide_bind_i64("stream", stream_id),
+                   tide_bind_text("reader", reader));
     out->epoch = tide_query_col_i64(query);
     out->position = tide_query_col_i64(query);
     out->lease_token = tide_query_col_i64(query);
@@ -83,9 +81,8 @@ tide_status tide_reader_check(tide_feed *feed, tide_tx *tx, const tide_stream_st
 
 static tide_status check_room(tide_tx *tx, const tide_stream_state *state, tide_error *err)
 {
-    TIDE_CLEANUP(tide_query_endp) tide_query *query = NULL;
-    TIDE_TRY(tide_tx_one(&query, tx, TIDE_SQL_FEED_READER_COUNT, err,
-                         tide_bind_i64("stream", state->id)));
+    TIDE_QUERY_BY(query, tide_tx_one, tx, TIDE_SQL_FEED_READER_COUNT, err,
+                  tide_bind_i64("stream", state->id));
     if (tide_query_col_i64(query) >= TIDE_FEED_READERS_MAX)
         return tide_fail(err, TIDE_E_LIMIT, "%s has %d readers already", state->name,
                          TIDE_FEED_READERS_MAX);
@@ -115,13 +112,12 @@ static tide_status put_reader(tide_tx *tx, void *arg, tide_error *err)
     if (found == TIDE_NONE)
         TIDE_TRY(check_room(tx, &state, err));
     const int64_t position = clamp_position(&state, n->request, row.epoch, &n->standing);
-    TIDE_CLEANUP(tide_query_endp) tide_query *query = NULL;
-    TIDE_TRY(tide_query_start(
-        &query, tx, TIDE_SQL_FEED_READER_PUT, err, tide_bind_i64("stream", state.id),
-        tide_bind_text("reader", n->request->reader), tide_bind_i64("epoch", state.epoch),
-        tide_bind_i64("position", row.epoch == state.epoch && row.position > position ? row.position
-                                                                                      : position),
-        tide_bind_i64("token", n->request->lease_token), tide_bind_time("now", now_us)));
+    TIDE_QUERY(query, tx, TIDE_SQL_FEED_READER_PUT, err, tide_bind_i64("stream", state.id),
+               tide_bind_text("reader", n->request->reader), tide_bind_i64("epoch", state.epoch),
+               tide_bind_i64("position", row.epoch == state.epoch && row.position > position
+                                             ? row.position
+                                             : position),
+               tide_bind_i64("token", n->request->lease_token), tide_bind_time("now", now_us));
     /* It has served once the reader has shown what it has, and that this history can have given it. */
     if (row.opened_seq >= 0 && (n->standing.standing == TIDE_FEED_STANDING_NONE ||
                                 n->standing.standing == TIDE_FEED_STANDING_DIVERGED))
@@ -167,9 +163,8 @@ bool tide_reader_open_all(tide_feed *feed)
 
 tide_status tide_reader_settled(tide_tx *tx, int64_t stream_id, int64_t *out, tide_error *err)
 {
-    TIDE_CLEANUP(tide_query_endp) tide_query *query = NULL;
-    TIDE_TRY(
-        tide_tx_one(&query, tx, TIDE_SQL_FEED_SETTLED, err, tide_bind_i64("stream", stream_id)));
+    TIDE_QUERY_BY(query, tide_tx_one, tx, TIDE_SQL_FEED_SETTLED, err,
+                  tide_bind_i64("stream", stream_id));
     *out = tide_query_col_is_null(query) ? INT64_MAX : tide_query_col_i64(query);
     return TIDE_OK;
 }
@@ -188,9 +183,7 @@ static tide_status list_readers(tide_tx *tx, void *arg, tide_error *err)
     list->count = 0;
     tide_stream_state state;
     TIDE_TRY(tide_stream_find(&state, tx, list->stream, err));
-    TIDE_CLEANUP(tide_query_endp) tide_query *query = NULL;
-    TIDE_TRY(tide_query_start(&query, tx, TIDE_SQL_FEED_READER_LIST, err,
-                              tide_bind_i64("stream", state.id)));
+    TIDE_QUERY(query, tx, TIDE_SQL_FEED_READER_LIST, err, tide_bind_i64("stream", state.id));
     tide_status status = TIDE_OK;
     while (list->count < TIDE_FEED_READERS_MAX &&
            (status = tide_query_step(query, err)) == TIDE_OK) {
@@ -227,10 +220,8 @@ static tide_status drop_reader(tide_tx *tx, void *arg, tide_error *err)
     const forget_request *request = arg;
     tide_stream_state state;
     TIDE_TRY(tide_stream_find(&state, tx, request->stream, err));
-    TIDE_CLEANUP(tide_query_endp) tide_query *query = NULL;
-    TIDE_TRY(tide_query_start(&query, tx, TIDE_SQL_FEED_READER_DROP, err,
-                              tide_bind_i64("stream", state.id),
-                              tide_bind_text("reader", request->reader)));
+    TIDE_QUERY(query, tx, TIDE_SQL_FEED_READER_DROP, err, tide_bind_i64("stream", state.id),
+               tide_bind_text("reader", request->reader));
     int64_t changed = 0;
     TIDE_TRY(tide_query_run(query, &changed, err));
     return changed > 0 ? TIDE_OK : TIDE_NONE;

@@ -90,8 +90,7 @@ static tide_status end_before_next(tide_query *query, const tide_stream_state *s
 static tide_status look_at_oldest(tide_tx *tx, const turn *t, kept_stream *stream, tide_error *err)
 {
     const tide_stream_state *state = &stream->state;
-    TIDE_CLEANUP(tide_query_endp) tide_query *query = NULL;
-    TIDE_TRY(tide_feed_walk_begin(&query, tx, state->id, state->floor_seq, err));
+    TIDE_QUERY_BY(query, tide_feed_walk_begin, tx, state->id, state->floor_seq, err);
     const tide_status status = tide_query_step(query, err);
     TIDE_TRY(status);
     stream->has_batch = status == TIDE_OK;
@@ -287,8 +286,7 @@ static tide_status raise_floor(tide_tx *tx, const tide_stream_state *state, tide
 
 static tide_status forget_idle(tide_tx *tx, const turn *t, tide_error *err)
 {
-    TIDE_CLEANUP(tide_query_endp) tide_query *query = NULL;
-    TIDE_TRY(tide_query_begin(&query, tx, TIDE_SQL_FEED_READER_FORGET, err));
+    TIDE_QUERY_BY(query, tide_query_begin, tx, TIDE_SQL_FEED_READER_FORGET, err);
     /* Seen by a clock that was ahead, and not since we look: gone as well. */
     const int64_t idle_us_max = t->feed->options.reader_idle_us;
     const bool is_long = t->now_us - t->since_us > idle_us_max;
@@ -360,10 +358,8 @@ static tide_status skip_oldest(tide_tx *tx, void *arg, tide_error *err)
     int64_t now_us = 0;
     TIDE_TRY(tide_lease_now(tx, &now_us, err));
     TIDE_TRY(tide_stream_find_listed(&state, tx, s->stream, err));
-    TIDE_CLEANUP(tide_query_endp) tide_query *query = NULL;
-    TIDE_TRY_FOUND(tide_tx_one(&query, tx, TIDE_SQL_FEED_BATCH_RANGE, err,
-                               tide_bind_i64("stream", state.id),
-                               tide_bind_i64("after", state.floor_seq)));
+    TIDE_QUERY_ONE(query, tx, TIDE_SQL_FEED_BATCH_RANGE, err, tide_bind_i64("stream", state.id),
+                   tide_bind_i64("after", state.floor_seq));
     tide_loss loss = {.reason = "damaged", .detail = "its pages cannot be read from the file"};
     loss.first_seq = tide_query_col_i64(query);
     loss.last_seq = tide_query_col_i64(query);
@@ -430,8 +426,7 @@ static tide_status tell_retention(tide_tx *tx, void *arg, tide_error *err)
 
 static tide_status has_idle_reader(tide_tx *tx, const turn *t, bool *out, tide_error *err)
 {
-    TIDE_CLEANUP(tide_query_endp) tide_query *query = NULL;
-    TIDE_TRY(tide_tx_one(&query, tx, TIDE_SQL_FEED_READER_OLDEST, err, TIDE_NO_BIND));
+    TIDE_QUERY_BY(query, tide_tx_one, tx, TIDE_SQL_FEED_READER_OLDEST, err, TIDE_NO_BIND);
     const int64_t seen_us = tide_query_col_is_null(query) ? INT64_MAX : tide_query_col_time(query);
     *out = seen_us < t->expire_us - t->feed->options.reader_idle_us;
     return TIDE_OK;

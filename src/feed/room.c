@@ -76,8 +76,7 @@ static tide_status give_pages_back(tide_tx *tx, void *arg, tide_error *err)
 {
     giving *g = arg;
     g->is_over = true;
-    TIDE_CLEANUP(tide_query_endp) tide_query *query = NULL;
-    TIDE_TRY(tide_tx_one(&query, tx, TIDE_SQL_FEED_PAGES, err, TIDE_NO_BIND));
+    TIDE_QUERY_BY(query, tide_tx_one, tx, TIDE_SQL_FEED_PAGES, err, TIDE_NO_BIND);
     const int64_t pages = tide_query_col_i64(query);
     if (tide_query_col_i64(query) <= pages / g->share)
         return TIDE_OK;

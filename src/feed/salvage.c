@@ -93,9 +93,7 @@ static tide_status pick_gap(salvage *s, tide_tx *tx, int64_t last_seq, tide_erro
 
 static tide_status pick_body(salvage *s, tide_tx *tx, const tide_batch_head *head, tide_error *err)
 {
-    TIDE_CLEANUP(tide_query_endp) tide_query *query = NULL;
-    TIDE_TRY(
-        tide_query_start(&query, tx, TIDE_SQL_FEED_BATCH_BODY, err, tide_bind_i64("id", head->id)));
+    TIDE_QUERY(query, tx, TIDE_SQL_FEED_BATCH_BODY, err, tide_bind_i64("id", head->id));
     const tide_status status = tide_query_step(query, err);
     TIDE_TRY(status);
     const tide_view body = status == TIDE_OK ? tide_query_col_blob(query) : tide_view_bytes("", 0);
@@ -164,8 +162,7 @@ static tide_status pick_page(tide_tx *tx, void *arg, tide_error *err)
                             : tide_stream_find_listed(&s->state, tx, s->stream, err));
     s->at = s->position > s->state.floor_seq ? s->position : s->state.floor_seq;
     s->begin = s->at;
-    TIDE_CLEANUP(tide_query_endp) tide_query *query = NULL;
-    TIDE_TRY(tide_feed_walk_begin(&query, tx, s->state.id, s->at, err));
+    TIDE_QUERY_BY(query, tide_feed_walk_begin, tx, s->state.id, s->at, err);
     int64_t bytes = 0;
     while (s->count < PAGE_BATCHES && s->loss_count < PAGE_BATCHES / 2 && bytes < PAGE_BYTES) {
         const tide_feed_salvaged total = s->total;
@@ -216,10 +213,9 @@ typedef struct range_request {
 static tide_status find_range(tide_tx *tx, void *arg, tide_error *err)
 {
     range_request *request = arg;
-    TIDE_CLEANUP(tide_query_endp) tide_query *query = NULL;
-    TIDE_TRY_FOUND(tide_tx_one(&query, tx, TIDE_SQL_FEED_BATCH_RANGE, err,
-                               tide_bind_i64("stream", request->owner->state.id),
-                               tide_bind_i64("after", request->owner->reading)));
+    TIDE_QUERY_ONE(query, tx, TIDE_SQL_FEED_BATCH_RANGE, err,
+                   tide_bind_i64("stream", request->owner->state.id),
+                   tide_bind_i64("after", request->owner->reading));
     request->loss.first_seq = tide_query_col_i64(query);
     request->loss.last_seq = tide_query_col_i64(query);
     return TIDE_OK;
@@ -251,9 +247,8 @@ static tide_status pass_unreadable(salvage *s, tide_error *err)
 static tide_status set_floor(tide_tx *tx, const salvage *s, const tide_stream_state *target,
                              int64_t seq, tide_error *err)
 {
-    TIDE_CLEANUP(tide_query_endp) tide_query *query = NULL;
-    TIDE_TRY(tide_query_start(&query, tx, TIDE_SQL_FEED_FLOOR_RAISE, err,
-                              tide_bind_i64("stream", target->id), tide_bind_i64("seq", seq)));
+    TIDE_QUERY(query, tx, TIDE_SQL_FEED_FLOOR_RAISE, err, tide_bind_i64("stream", target->id),
+               tide_bind_i64("seq", seq));
     const tide_digest128 *chain = &s->state.floor_chain;
     tide_query_bind_blob(query, "chain", tide_view_bytes(chain->bytes, TIDE_DIGEST128_LEN));
     if (s->state.floor_arrived_us > 0)
@@ -383,10 +378,8 @@ static tide_status pick_frames(tide_tx *tx, void *arg, tide_error *err)
     frames_page *page = arg;
     page->count = 0;
     tide_arena_reset(&page->arena);
-    TIDE_CLEANUP(tide_query_endp) tide_query *query = NULL;
-    TIDE_TRY(tide_query_start(&query, tx, TIDE_SQL_FEED_FRAME_WALK, err,
-                              tide_bind_i64("after", page->after),
-                              tide_bind_i64("limit", FRAMES_PAGE)));
+    TIDE_QUERY(query, tx, TIDE_SQL_FEED_FRAME_WALK, err, tide_bind_i64("after", page->after),
+               tide_bind_i64("limit", FRAMES_PAGE));
     TIDE_EACH(tide_query_step(query, err)) {
         page->ids[page->count] = tide_query_col_i64(query);
         const tide_view name = tide_query_col_text(query);

@@ -131,10 +131,8 @@ tide_status tide_stream_read_head(tide_stream_state *state, tide_tx *tx, tide_er
 {
     if (state->head_seq <= state->floor_seq)
         return TIDE_OK;
-    TIDE_CLEANUP(tide_query_endp) tide_query *query = NULL;
-    TIDE_TRY(tide_query_start(&query, tx, TIDE_SQL_FEED_BATCH_LAST, err,
-                              tide_bind_i64("stream", state->id),
-                              tide_bind_i64("last", state->head_seq)));
+    TIDE_QUERY(query, tx, TIDE_SQL_FEED_BATCH_LAST, err, tide_bind_i64("stream", state->id),
+               tide_bind_i64("last", state->head_seq));
     const tide_status status = tide_query_step(query, err);
     TIDE_TRY(status);
     if (status == TIDE_NONE)
@@ -154,9 +152,7 @@ tide_status tide_stream_read_body(tide_tx *tx, const tide_stream_type *type,
                                   bool *is_row_readable, tide_error *err)
 {
     *is_row_readable = false;
-    TIDE_CLEANUP(tide_query_endp) tide_query *query = NULL;
-    TIDE_TRY(
-        tide_query_start(&query, tx, TIDE_SQL_FEED_BATCH_BODY, err, tide_bind_i64("id", head->id)));
+    TIDE_QUERY(query, tx, TIDE_SQL_FEED_BATCH_BODY, err, tide_bind_i64("id", head->id));
     const tide_status status = tide_query_step(query, err);
     TIDE_TRY(status);
     *is_row_readable = true;
@@ -210,8 +206,7 @@ tide_status tide_stream_digest_at(const tide_stream_state *state, tide_tx *tx, i
     }
     if (seq < state->floor_seq || seq > state->head_seq)
         return TIDE_NONE;
-    TIDE_CLEANUP(tide_query_endp) tide_query *query = NULL;
-    TIDE_TRY(tide_feed_walk_begin(&query, tx, state->id, seq - 1, err));
+    TIDE_QUERY_BY(query, tide_feed_walk_begin, tx, state->id, seq - 1, err);
     tide_status status = TIDE_OK;
     tide_batch_head head;
     /* The batch that holds seq, and if that one is damaged, the next: it says what was before it. */
@@ -241,9 +236,7 @@ tide_status tide_stream_epoch_of(const tide_stream_state *state, tide_tx *tx, in
                                  int64_t *epoch, tide_error *err)
 {
     *epoch = 0;
-    TIDE_CLEANUP(tide_query_endp) tide_query *query = NULL;
-    TIDE_TRY(tide_query_start(&query, tx, TIDE_SQL_FEED_EPOCH_LIST, err,
-                              tide_bind_i64("stream", state->id)));
+    TIDE_QUERY(query, tx, TIDE_SQL_FEED_EPOCH_LIST, err, tide_bind_i64("stream", state->id));
     TIDE_EACH(tide_query_step(query, err)) {
         const int64_t found = tide_query_col_i64(query);
         if (tide_query_col_i64(query) <= seq)

@@ -209,8 +209,7 @@ static tide_status verify_page(tide_tx *tx, void *arg, tide_error *err)
     begin_page(v, &state);
     if (v->position == 0)
         TIDE_TRY(check_floor(v, tx, &state, err));
-    TIDE_CLEANUP(tide_query_endp) tide_query *query = NULL;
-    TIDE_TRY(tide_feed_walk_begin(&query, tx, state.id, v->at, err));
+    TIDE_QUERY_BY(query, tide_feed_walk_begin, tx, state.id, v->at, err);
     int64_t bytes = 0;
     v->is_done = false;
     while (bytes < PAGE_BYTES && v->pending_count < PENDING_MAX / 2) {
@@ -246,10 +245,8 @@ static tide_status find_range(tide_tx *tx, void *arg, tide_error *err)
     range_request *request = arg;
     tide_stream_state state;
     TIDE_TRY(tide_stream_find(&state, tx, request->stream, err));
-    TIDE_CLEANUP(tide_query_endp) tide_query *query = NULL;
-    TIDE_TRY_FOUND(tide_tx_one(&query, tx, TIDE_SQL_FEED_BATCH_RANGE, err,
-                               tide_bind_i64("stream", state.id),
-                               tide_bind_i64("after", request->after)));
+    TIDE_QUERY_ONE(query, tx, TIDE_SQL_FEED_BATCH_RANGE, err, tide_bind_i64("stream", state.id),
+                   tide_bind_i64("after", request->after));
     request->first_seq = tide_query_col_i64(query);
     request->last_seq = tide_query_col_i64(query);
     return TIDE_OK;

@@ -46,9 +46,8 @@ tide_status lake_catalog_there(tide_tx *tx, lake_making *m, tide_error *err)
     const tide_status status = tide_lake_find_catalog(tx, m->name, &m->there, err);
     if (status != TIDE_OK)
         return status == TIDE_E_NOT_FOUND ? TIDE_NONE : status;
-    TIDE_CLEANUP(tide_query_endp) tide_query *query = NULL;
-    TIDE_TRY(tide_tx_one(&query, tx, TIDE_LAKE_SQL_LAKE_CATALOG_FIRST, err,
-                         tide_bind_i64("catalog_id", m->there.catalog_id)));
+    TIDE_QUERY_BY(query, tide_tx_one, tx, TIDE_LAKE_SQL_LAKE_CATALOG_FIRST, err,
+                  tide_bind_i64("catalog_id", m->there.catalog_id));
     m->out = (tide_lake_created){.catalog_id = m->there.catalog_id, .was_there = true};
     m->out.snapshot_id = tide_query_col_i64(query);
     const tide_view key = tide_query_col_text(query);
@@ -72,10 +71,9 @@ tide_status lake_catalog_begin(tide_tx *tx, lake_making *m, tide_error *err)
 tide_status lake_catalog_finish(tide_tx *tx, lake_making *m, const char *changes, const char *marks,
                                 tide_error *err)
 {
-    TIDE_CLEANUP(tide_query_endp) tide_query *query = NULL;
-    TIDE_TRY(tide_query_start(&query, tx, TIDE_LAKE_SQL_LAKE_CATALOG_ADD, err,
-                              tide_bind_i64("catalog_id", m->out.catalog_id),
-                              tide_bind_text("name", m->name), tide_bind_text("uuid", m->uuid)));
+    TIDE_QUERY(query, tx, TIDE_LAKE_SQL_LAKE_CATALOG_ADD, err,
+               tide_bind_i64("catalog_id", m->out.catalog_id), tide_bind_text("name", m->name),
+               tide_bind_text("uuid", m->uuid));
     if (m->parent_id > 0) {
         tide_query_bind_i64(query, "parent_id", m->parent_id);
         tide_query_bind_i64(query, "fork_snapshot", m->out.parent_snapshot_id);
@@ -217,9 +215,8 @@ static tide_status drop_catalog(tide_tx *tx, void *arg, tide_error *err)
             "catalog %s is exposed to stock clients as schema %s: take that back first "
             "('tidemark lake unexpose %s')",
             catalog.name, catalog.exposed_as, catalog.name);
-    TIDE_CLEANUP(tide_query_endp) tide_query *query = NULL;
-    TIDE_TRY(tide_query_start(&query, tx, TIDE_LAKE_SQL_LAKE_HEAD_REMOVE, err,
-                              tide_bind_i64("catalog_id", catalog.catalog_id)));
+    TIDE_QUERY(query, tx, TIDE_LAKE_SQL_LAKE_HEAD_REMOVE, err,
+               tide_bind_i64("catalog_id", catalog.catalog_id));
     (void)snprintf(key, sizeof key, "lake/head/%" PRId64, catalog.catalog_id);
     TIDE_TRY(tide_tx_declare_counter(tx, key, &query, &drop->head, err));
     TIDE_TRY(tide_query_start(&query, tx, TIDE_LAKE_SQL_LAKE_CATALOG_HIDE, err,

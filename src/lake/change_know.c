@@ -69,15 +69,13 @@ typedef struct lookup {
 static tide_status look_up(tide_tx *tx, void *arg, tide_error *err)
 {
     lookup *l = arg;
-    TIDE_CLEANUP(tide_query_endp) tide_query *query = NULL;
-    TIDE_TRY(tide_query_start(&query, tx, l->sql, err,
-                              tide_bind_i64("catalog_id", l->change->catalog.catalog_id),
-                              tide_bind_i64("snapshot", l->change->base),
-                              TIDE_BIND_IF(l->sql == TIDE_LAKE_SQL_LAKE_OBJECT_FIND,
-                                           tide_bind_i64("schema_id", l->schema_id)),
-                              TIDE_BIND_IF(l->sql == TIDE_LAKE_SQL_LAKE_TABLE_GET,
-                                           tide_bind_i64("table_id", l->table_id)),
-                              TIDE_BIND_IF(l->name, tide_bind_text("name", l->name))));
+    TIDE_QUERY(query, tx, l->sql, err, tide_bind_i64("catalog_id", l->change->catalog.catalog_id),
+               tide_bind_i64("snapshot", l->change->base),
+               TIDE_BIND_IF(l->sql == TIDE_LAKE_SQL_LAKE_OBJECT_FIND,
+                            tide_bind_i64("schema_id", l->schema_id)),
+               TIDE_BIND_IF(l->sql == TIDE_LAKE_SQL_LAKE_TABLE_GET,
+                            tide_bind_i64("table_id", l->table_id)),
+               TIDE_BIND_IF(l->name, tide_bind_text("name", l->name)));
     free(l->row.seen.sql);
     l->row.seen.sql = NULL;
     return tide_lake_object_row_find(query, &l->row, err);
@@ -246,11 +244,10 @@ static tide_status list_objects(tide_tx *tx, void *arg, tide_error *err)
 {
     object_list *list = arg;
     clear_list(list);
-    TIDE_CLEANUP(tide_query_endp) tide_query *query = NULL;
-    TIDE_TRY(tide_query_start(&query, tx, TIDE_LAKE_SQL_LAKE_OBJECT_LIST, err,
-                              tide_bind_i64("catalog_id", list->change->catalog.catalog_id),
-                              tide_bind_i64("snapshot", list->change->base),
-                              tide_bind_i64("schema_id", list->schema_id)));
+    TIDE_QUERY(query, tx, TIDE_LAKE_SQL_LAKE_OBJECT_LIST, err,
+               tide_bind_i64("catalog_id", list->change->catalog.catalog_id),
+               tide_bind_i64("snapshot", list->change->base),
+               tide_bind_i64("schema_id", list->schema_id));
     TIDE_EACH(tide_query_step(query, err)) {
         TIDE_TRY(tide_list_room(&list->rows, list->count, sizeof *list->rows, TIDE_LIST_MAX, err));
         TIDE_TRY(tide_lake_object_row_read(query, &list->rows[list->count], err));

@@ -84,8 +84,7 @@ static tide_status read_due(tide_tx *tx, void *arg, tide_error *err)
     cleaning *c = arg;
     c->count = 0;
     tide_arena_reset(&c->arena);
-    TIDE_CLEANUP(tide_query_endp) tide_query *query = NULL;
-    TIDE_TRY(tide_query_begin(&query, tx, TIDE_LAKE_SQL_CLEAN_DUE, err));
+    TIDE_QUERY_BY(query, tide_query_begin, tx, TIDE_LAKE_SQL_CLEAN_DUE, err);
     const int64_t limit = c->left < ORPHAN_PAGE ? c->left : ORPHAN_PAGE;
     tide_query_bind_time(query, "due", c->due_us);
     tide_query_bind_i64(query, "after_id", c->after_id);
@@ -204,8 +203,8 @@ static bool ends_with(const char *path, tide_view ending)
 /* Who writes files has a pin that is older than they are, until a row names them. */
 static tide_status mark_pinned(cleaning *c, tide_tx *tx, tide_error *err)
 {
-    TIDE_CLEANUP(tide_query_endp) tide_query *query = NULL;
-    TIDE_TRY(tide_tx_one(&query, tx, TIDE_LAKE_SQL_CLEAN_OLDEST_PIN, err, tide_bind_now("now")));
+    TIDE_QUERY_BY(query, tide_tx_one, tx, TIDE_LAKE_SQL_CLEAN_OLDEST_PIN, err,
+                  tide_bind_now("now"));
     if (tide_query_col_is_null(query))
         return TIDE_OK;
     const int64_t oldest_us = tide_query_col_time(query);
@@ -217,9 +216,8 @@ static tide_status mark_pinned(cleaning *c, tide_tx *tx, tide_error *err)
 
 static tide_status mark_named(cleaning *c, tide_tx *tx, tide_error *err)
 {
-    TIDE_CLEANUP(tide_query_endp) tide_query *query = NULL;
-    TIDE_TRY(tide_query_start(&query, tx, TIDE_LAKE_SQL_CLEAN_NAMED, err,
-                              tide_bind_view("paths", tide_buffer_view(&c->text))));
+    TIDE_QUERY(query, tx, TIDE_LAKE_SQL_CLEAN_NAMED, err,
+               tide_bind_view("paths", tide_buffer_view(&c->text)));
     TIDE_EACH(tide_query_step(query, err)) {
         const tide_view named = tide_query_col_text(query);
         for (int64_t i = 0; i < c->count; i++) {

@@ -83,10 +83,9 @@ typedef struct refusal {
 
 static tide_status look_for_key(tide_tx *tx, const lake_try *c, refusal *out, tide_error *err)
 {
-    TIDE_CLEANUP(tide_query_endp) tide_query *query = NULL;
-    TIDE_TRY_FOUND(tide_tx_one(&query, tx, TIDE_LAKE_SQL_LAKE_KEY_FIND, err,
-                               tide_bind_i64("catalog_id", c->change->catalog.catalog_id),
-                               tide_bind_text("key", c->key)));
+    TIDE_QUERY_ONE(query, tx, TIDE_LAKE_SQL_LAKE_KEY_FIND, err,
+                   tide_bind_i64("catalog_id", c->change->catalog.catalog_id),
+                   tide_bind_text("key", c->key));
     out->has_key = true;
     out->snapshot = tide_query_col_i64(query);
     out->parent = tide_query_col_i64(query);
@@ -122,11 +121,10 @@ static tide_status look_for_pin(tide_tx *tx, const lake_try *c, refusal *out, ti
 
 static tide_status look_for_mark(tide_tx *tx, const lake_try *c, refusal *out, tide_error *err)
 {
-    TIDE_CLEANUP(tide_query_endp) tide_query *query = NULL;
-    TIDE_TRY_FOUND(tide_tx_one(&query, tx, TIDE_LAKE_SQL_LAKE_CONFLICT_FIND, err,
-                               tide_bind_i64("catalog_id", c->change->catalog.catalog_id),
-                               tide_bind_i64("base", c->change->base),
-                               tide_bind_view("fears", tide_buffer_view(&c->plan.fears))));
+    TIDE_QUERY_ONE(query, tx, TIDE_LAKE_SQL_LAKE_CONFLICT_FIND, err,
+                   tide_bind_i64("catalog_id", c->change->catalog.catalog_id),
+                   tide_bind_i64("base", c->change->base),
+                   tide_bind_view("fears", tide_buffer_view(&c->plan.fears)));
     const tide_view mark = tide_query_col_text(query);
     out->is_conflict = true;
     tide_view_copy(out->mark, sizeof out->mark, mark);

@@ -50,8 +50,7 @@ static tide_status drop_row(dropping *d, tide_lake_kind kind)
 
 static tide_status count_columns(dropping *d)
 {
-    TIDE_CLEANUP(tide_query_endp) tide_query *query = NULL;
-    TIDE_TRY(begin_live(&query, d, TIDE_LAKE_SQL_LAKE_LIVE_COLUMNS));
+    TIDE_QUERY_BY(query, begin_live, d, TIDE_LAKE_SQL_LAKE_LIVE_COLUMNS);
     TIDE_EACH(tide_query_step(query, d->err)) {
         tide_lake_column_row row = {.seen = {.id = tide_query_col_i64(query)}};
         row.seen.order = tide_query_col_i64(query);
@@ -75,9 +74,8 @@ static tide_status count_columns(dropping *d)
 
 static tide_status count_files(dropping *d, bool is_delete)
 {
-    TIDE_CLEANUP(tide_query_endp) tide_query *query = NULL;
-    TIDE_TRY(begin_live(
-        &query, d, is_delete ? TIDE_LAKE_SQL_LAKE_LIVE_DELETES : TIDE_LAKE_SQL_LAKE_LIVE_FILES));
+    TIDE_QUERY_BY(query, begin_live, d,
+                  is_delete ? TIDE_LAKE_SQL_LAKE_LIVE_DELETES : TIDE_LAKE_SQL_LAKE_LIVE_FILES);
     TIDE_EACH(tide_query_step(query, d->err)) {
         tide_lake_file_row row = {.id = tide_query_col_i64(query), .table_id = d->id};
         if (is_delete)
@@ -112,8 +110,7 @@ static tide_status count_partition(dropping *d)
 static tide_status end_by(const dropping *d, const tide_sql *const *statements)
 {
     for (; *statements; statements++) {
-        TIDE_CLEANUP(tide_query_endp) tide_query *query = NULL;
-        TIDE_TRY(begin_live(&query, d, *statements));
+        TIDE_QUERY_BY(query, begin_live, d, *statements);
         TIDE_TRY(tide_query_defer(&query, d->err));
     }
     return TIDE_OK;

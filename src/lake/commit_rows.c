@@ -51,12 +51,10 @@ tide_status lake_add_object(tide_tx *tx, int64_t catalog_id, const tide_lake_obj
     const tide_sql *sql = seen->kind == TIDE_LAKE_SCHEMA  ? TIDE_LAKE_SQL_LAKE_ADD_SCHEMA
                           : seen->kind == TIDE_LAKE_TABLE ? TIDE_LAKE_SQL_LAKE_ADD_TABLE
                                                           : TIDE_LAKE_SQL_LAKE_ADD_VIEW;
-    TIDE_CLEANUP(tide_query_endp) tide_query *query = NULL;
-    TIDE_TRY(tide_query_start(
-        &query, tx, sql, err, tide_bind_i64("catalog_id", catalog_id),
-        tide_bind_i64("id", seen->id), tide_bind_text("uuid", seen->uuid),
-        tide_bind_text("name", seen->name),
-        TIDE_BIND_IF(seen->kind != TIDE_LAKE_SCHEMA, tide_bind_i64("schema_id", seen->schema_id))));
+    TIDE_QUERY(
+        query, tx, sql, err, tide_bind_i64("catalog_id", catalog_id), tide_bind_i64("id", seen->id),
+        tide_bind_text("uuid", seen->uuid), tide_bind_text("name", seen->name),
+        TIDE_BIND_IF(seen->kind != TIDE_LAKE_SCHEMA, tide_bind_i64("schema_id", seen->schema_id)));
     if (seen->kind == TIDE_LAKE_VIEW) {
         tide_query_bind_text(query, "dialect", row->dialect);
         tide_query_bind_text(query, "sql", seen->sql);
@@ -83,10 +81,9 @@ static tide_status add_column(tide_tx *tx, int64_t catalog_id, int64_t table_id,
 static tide_status add_partition(tide_tx *tx, int64_t catalog_id, int64_t table_id,
                                  const tide_lake_partition *partition, tide_error *err)
 {
-    TIDE_CLEANUP(tide_query_endp) tide_query *query = NULL;
-    TIDE_TRY(tide_query_start(
-        &query, tx, TIDE_LAKE_SQL_LAKE_ADD_PARTITION, err, tide_bind_i64("catalog_id", catalog_id),
-        tide_bind_i64("table_id", table_id), tide_bind_i64("id", partition->id)));
+    TIDE_QUERY(query, tx, TIDE_LAKE_SQL_LAKE_ADD_PARTITION, err,
+               tide_bind_i64("catalog_id", catalog_id), tide_bind_i64("table_id", table_id),
+               tide_bind_i64("id", partition->id));
     TIDE_TRY(tide_query_defer(&query, err));
     for (int i = 0; i < partition->count; i++) {
         TIDE_TRY(tide_query_start(&query, tx, TIDE_LAKE_SQL_LAKE_ADD_PARTITION_KEY, err,

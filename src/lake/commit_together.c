@@ -160,14 +160,12 @@ static tide_status publish_members(tide_tx *tx, group *g, const tide_lake_digest
     lake_group_rows_init(&rows);
     TIDE_TRY(write_members(g, digests, &members, err));
     TIDE_TRY(lake_group_rows_write(&rows, changes, g->count, err));
-    TIDE_CLEANUP(tide_query_endp) tide_query *query = NULL;
-    TIDE_TRY(tide_query_start(&query, tx, TIDE_LAKE_SQL_LAKE_GROUP_PUBLISH, err,
-                              tide_bind_i64("catalog_id", g->catalog_id),
-                              tide_bind_view("members", tide_buffer_view(&members)),
-                              tide_bind_view("files", tide_buffer_view(&rows.files)),
-                              tide_bind_view("stats", tide_buffer_view(&rows.stats)),
-                              tide_bind_view("sums", tide_buffer_view(&rows.sums)),
-                              tide_bind_clock("clock")));
+    TIDE_QUERY(query, tx, TIDE_LAKE_SQL_LAKE_GROUP_PUBLISH, err,
+               tide_bind_i64("catalog_id", g->catalog_id),
+               tide_bind_view("members", tide_buffer_view(&members)),
+               tide_bind_view("files", tide_buffer_view(&rows.files)),
+               tide_bind_view("stats", tide_buffer_view(&rows.stats)),
+               tide_bind_view("sums", tide_buffer_view(&rows.sums)), tide_bind_clock("clock"));
     return tide_query_defer_rows(&query, tell_member, g, err);
 }
 

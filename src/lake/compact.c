@@ -119,9 +119,8 @@ static tide_status read_partitions(step *s, tide_tx *tx, tide_error *err)
         s->partitions[i] = (uint64_t)s->files.all[i].partition_id;
     if (s->table.partition.id == 0)
         return TIDE_OK;
-    TIDE_CLEANUP(tide_query_endp) tide_query *query = NULL;
-    TIDE_TRY(tide_query_start(&query, tx, TIDE_LAKE_SQL_COMPACT_VALUES, err,
-                              tide_bind_i64("table", s->table.table.id)));
+    TIDE_QUERY(query, tx, TIDE_LAKE_SQL_COMPACT_VALUES, err,
+               tide_bind_i64("table", s->table.table.id));
     TIDE_EACH(tide_query_step(query, err)) {
         const int at = find_file(s, tide_query_col_i64(query));
         const tide_digest128 value = tide_digest128_of(tide_query_col_text(query));
@@ -232,10 +231,9 @@ static tide_status next_table(tide_tx *tx, void *arg, tide_error *err)
     table_search *search = arg;
     tide_lake_catalog catalog;
     TIDE_TRY(tide_lake_find_catalog(tx, search->catalog, &catalog, err));
-    TIDE_CLEANUP(tide_query_endp) tide_query *query = NULL;
-    TIDE_TRY_FOUND(tide_tx_one(
-        &query, tx, TIDE_LAKE_SQL_COMPACT_TABLES, err, tide_bind_i64("catalog", catalog.catalog_id),
-        tide_bind_i64("snapshot", catalog.head), tide_bind_i64("after", search->after)));
+    TIDE_QUERY_ONE(query, tx, TIDE_LAKE_SQL_COMPACT_TABLES, err,
+                   tide_bind_i64("catalog", catalog.catalog_id),
+                   tide_bind_i64("snapshot", catalog.head), tide_bind_i64("after", search->after));
     search->after = tide_query_col_i64(query);
     copy_name(search->schema, tide_query_col_text(query));
     copy_name(search->table, tide_query_col_text(query));

@@ -40,8 +40,7 @@ tide_status tide_lake_run_made(tide_duck *duck, const tide_template *template,
                                const tide_template_context *context, tide_error *err)
 {
     const tide_template_context nothing = {0};
-    TIDE_CLEANUP(tide_duck_query_endp) tide_duck_query *query = NULL;
-    TIDE_TRY(tide_lake_made(&query, duck, template, context ? context : &nothing, err));
+    TIDE_DUCK_QUERY_BY(query, tide_lake_made, duck, template, context ? context : &nothing, err);
     return tide_duck_query_run(query, NULL, err);
 }
 

@@ -154,9 +154,8 @@ tide_status tide_lake_partition_values(tide_lake_data *data, const tide_lake_tab
     const tide_template_list lists[] = {{.hole = "keys", .items = items, .count = count},
                                         TIDE_LAKE_PIECE("file", quoted)};
     const tide_template_context context = {.lists = lists, .list_count = 2};
-    TIDE_CLEANUP(tide_duck_query_endp) tide_duck_query *query = NULL;
-    TIDE_TRY(
-        tide_lake_made(&query, data->duck, TIDE_TEMPLATE_DUCK_PARTITION_VALUES, &context, err));
+    TIDE_DUCK_QUERY_BY(query, tide_lake_made, data->duck, TIDE_TEMPLATE_DUCK_PARTITION_VALUES,
+                       &context, err);
     TIDE_TRY(read_values(query, values, count, arena, err));
     file->partition_values = values;
     file->partition_id = table->partition.id;

@@ -189,7 +189,7 @@ tide_status tide_lake_count_nulls(tide_lake_data *data, const tide_lake_table_se
     const tide_template_list lists[] = {{.hole = "columns", .items = items, .count = count},
                                         TIDE_LAKE_PIECE("file", quoted)};
     const tide_template_context context = {.lists = lists, .list_count = 2};
-    TIDE_CLEANUP(tide_duck_query_endp) tide_duck_query *query = NULL;
-    TIDE_TRY(tide_lake_made(&query, data->duck, TIDE_TEMPLATE_DUCK_NULL_COUNTS, &context, err));
+    TIDE_DUCK_QUERY_BY(query, tide_lake_made, data->duck, TIDE_TEMPLATE_DUCK_NULL_COUNTS, &context,
+                       err);
     return read_counts(query, stats, which, count, file->record_count, err);
 }

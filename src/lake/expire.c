@@ -43,13 +43,12 @@ static tide_status find_snapshots(tide_expiry *e, tide_tx *tx, int64_t now_us, t
 {
     int64_t boundary = 0;
     TIDE_TRY(find_boundary(e, tx, &boundary, err));
-    TIDE_CLEANUP(tide_query_endp) tide_query *query = NULL;
-    TIDE_TRY(tide_query_start(
-        &query, tx, TIDE_LAKE_SQL_EXPIRE_SNAPSHOTS, err, tide_bind_i64("catalog", e->catalog_id),
-        tide_bind_i64("boundary", boundary),
-        tide_bind_time("older_than",
-                       e->older_than_us > 0 && !e->is_dropped ? e->older_than_us : FAR_FUTURE_US),
-        tide_bind_time("now", now_us), tide_bind_i64("limit", e->batch)));
+    TIDE_QUERY(query, tx, TIDE_LAKE_SQL_EXPIRE_SNAPSHOTS, err,
+               tide_bind_i64("catalog", e->catalog_id), tide_bind_i64("boundary", boundary),
+               tide_bind_time("older_than", e->older_than_us > 0 && !e->is_dropped
+                                                ? e->older_than_us
+                                                : FAR_FUTURE_US),
+               tide_bind_time("now", now_us), tide_bind_i64("limit", e->batch));
     e->count = 0;
     TIDE_EACH(tide_query_step(query, err))
         e->ids[e->count++] = tide_query_col_i64(query);
@@ -66,9 +65,8 @@ static void count_snapshot(tide_query *query, void *arg)
 static tide_status drop_snapshot(tide_expiry *e, tide_tx *tx, int64_t snapshot, int64_t now_us,
                                  tide_error *err)
 {
-    TIDE_CLEANUP(tide_query_endp) tide_query *query = NULL;
-    TIDE_TRY(tide_query_start(&query, tx, TIDE_LAKE_SQL_EXPIRE_SNAPSHOT, err,
-                              tide_bind_i64("snapshot", snapshot), tide_bind_time("now", now_us)));
+    TIDE_QUERY(query, tx, TIDE_LAKE_SQL_EXPIRE_SNAPSHOT, err, tide_bind_i64("snapshot", snapshot),
+               tide_bind_time("now", now_us));
     if (!e->is_dry_run)
         return tide_query_defer_rows(&query, count_snapshot, e, err);
     const tide_status status = tide_query_one(query, err);
@@ -79,34 +77,29 @@ static tide_status drop_snapshot(tide_expiry *e, tide_tx *tx, int64_t snapshot, 
 static tide_status send_of_snapshot(tide_expiry *e, tide_tx *tx, const tide_sql *sql,
                                     int64_t snapshot, const int64_t *now_us, tide_error *err)
 {
-    TIDE_CLEANUP(tide_query_endp) tide_query *query = NULL;
-    TIDE_TRY(tide_query_start(&query, tx, sql, err, tide_bind_i64("snapshot", snapshot),
-                              TIDE_BIND_IF(now_us, tide_bind_time("now", *now_us))));
+    TIDE_QUERY(query, tx, sql, err, tide_bind_i64("snapshot", snapshot),
+               TIDE_BIND_IF(now_us, tide_bind_time("now", *now_us)));
     return tide_expiry_send(e, &query, err);
 }
 
 static tide_status send_of_catalog(tide_expiry *e, tide_tx *tx, const tide_sql *sql,
                                    tide_error *err)
 {
-    TIDE_CLEANUP(tide_query_endp) tide_query *query = NULL;
-    TIDE_TRY(tide_query_start(&query, tx, sql, err, tide_bind_i64("catalog", e->catalog_id)));
+    TIDE_QUERY(query, tx, sql, err, tide_bind_i64("catalog", e->catalog_id));
     return tide_expiry_send(e, &query, err);
 }
 
 static tide_status forget_pins(tide_expiry *e, tide_tx *tx, int64_t now_us, tide_error *err)
 {
-    TIDE_CLEANUP(tide_query_endp) tide_query *query = NULL;
-    TIDE_TRY(tide_query_start(&query, tx, TIDE_LAKE_SQL_EXPIRE_PINS, err,
-                              tide_bind_time("now", now_us)));
+    TIDE_QUERY(query, tx, TIDE_LAKE_SQL_EXPIRE_PINS, err, tide_bind_time("now", now_us));
     return tide_expiry_send(e, &query, err);
 }
 
 static tide_status forget_changes(tide_expiry *e, tide_tx *tx, int64_t now_us, tide_error *err)
 {
-    TIDE_CLEANUP(tide_query_endp) tide_query *query = NULL;
-    TIDE_TRY(tide_query_start(
-        &query, tx, TIDE_LAKE_SQL_EXPIRE_CHANGES, err, tide_bind_i64("catalog", e->catalog_id),
-        tide_bind_time("due", e->is_dropped ? FAR_FUTURE_US : now_us - e->conflict_retention_us)));
+    TIDE_QUERY(
+        query, tx, TIDE_LAKE_SQL_EXPIRE_CHANGES, err, tide_bind_i64("catalog", e->catalog_id),
+        tide_bind_time("due", e->is_dropped ? FAR_FUTURE_US : now_us - e->conflict_retention_us));
     return tide_expiry_send(e, &query, err);
 }
 

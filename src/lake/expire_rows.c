@@ -58,10 +58,8 @@ static const tide_sql *const rest_stages[REST_STAGES] = {
 static tide_status find_files(tide_expiry *e, tide_tx *tx, const file_stage *stage, bool *is_last,
                               tide_error *err)
 {
-    TIDE_CLEANUP(tide_query_endp) tide_query *query = NULL;
-    TIDE_TRY(tide_query_start(&query, tx, stage->page, err, tide_bind_i64("catalog", e->catalog_id),
-                              tide_bind_i64("after", e->next_after),
-                              tide_bind_i64("limit", e->batch)));
+    TIDE_QUERY(query, tx, stage->page, err, tide_bind_i64("catalog", e->catalog_id),
+               tide_bind_i64("after", e->next_after), tide_bind_i64("limit", e->batch));
     e->count = 0;
     int64_t seen = 0;
     TIDE_EACH(tide_query_step(query, err)) {
@@ -77,8 +75,7 @@ static tide_status find_files(tide_expiry *e, tide_tx *tx, const file_stage *sta
 static tide_status send_of_file(tide_expiry *e, tide_tx *tx, const tide_sql *sql, int64_t id,
                                 tide_error *err)
 {
-    TIDE_CLEANUP(tide_query_endp) tide_query *query = NULL;
-    TIDE_TRY(tide_query_start(&query, tx, sql, err, tide_bind_i64("id", id)));
+    TIDE_QUERY(query, tx, sql, err, tide_bind_i64("id", id));
     return tide_expiry_send(e, &query, err);
 }
 
@@ -86,15 +83,13 @@ static tide_status send_of_file(tide_expiry *e, tide_tx *tx, const tide_sql *sql
 static tide_status drop_file(tide_expiry *e, tide_tx *tx, const file_stage *stage, int64_t id,
                              int64_t now_us, tide_error *err)
 {
-    TIDE_CLEANUP(tide_query_endp) tide_query *schedule = NULL;
-    TIDE_TRY(tide_query_start(&schedule, tx, stage->schedule, err, tide_bind_i64("id", id),
-                              tide_bind_time("now", now_us)));
+    TIDE_QUERY(schedule, tx, stage->schedule, err, tide_bind_i64("id", id),
+               tide_bind_time("now", now_us));
     TIDE_TRY(tide_expiry_send(e, &schedule, err));
     for (const tide_sql *const *drop = stage->drops; *drop; drop++)
         TIDE_TRY(send_of_file(e, tx, *drop, id, err));
-    TIDE_CLEANUP(tide_query_endp) tide_query *ended = NULL;
-    TIDE_TRY(tide_query_start(&ended, tx, TIDE_LAKE_SQL_EXPIRE_FILE_ENDED, err,
-                              tide_bind_i64("id", id), tide_bind_i64("kind", stage->kind)));
+    TIDE_QUERY(ended, tx, TIDE_LAKE_SQL_EXPIRE_FILE_ENDED, err, tide_bind_i64("id", id),
+               tide_bind_i64("kind", stage->kind));
     return tide_expiry_send(e, &ended, err);
 }
 
@@ -121,10 +116,9 @@ static tide_status sweep_files(tide_expiry *e, tide_tx *tx, tide_error *err)
 static tide_status sweep_rows(tide_expiry *e, tide_tx *tx, const tide_sql *sql, bool is_of_catalog,
                               tide_error *err)
 {
-    TIDE_CLEANUP(tide_query_endp) tide_query *query = NULL;
-    TIDE_TRY(tide_query_start(&query, tx, sql, err,
-                              TIDE_BIND_IF(is_of_catalog, tide_bind_i64("catalog", e->catalog_id)),
-                              tide_bind_i64("limit", e->batch)));
+    TIDE_QUERY(query, tx, sql, err,
+               TIDE_BIND_IF(is_of_catalog, tide_bind_i64("catalog", e->catalog_id)),
+               tide_bind_i64("limit", e->batch));
     int64_t changed = 0;
     TIDE_TRY(tide_query_run(query, &changed, err));
     e->turn.rows += changed;
@@ -139,8 +133,7 @@ static tide_status sweep_rest(tide_expiry *e, tide_tx *tx, tide_error *err)
     if (e->total.rows + e->turn.rows == 0)
         return TIDE_OK;
     for (int i = 0; i < REST_STAGES; i++) {
-        TIDE_CLEANUP(tide_query_endp) tide_query *query = NULL;
-        TIDE_TRY(tide_query_begin(&query, tx, rest_stages[i], err));
+        TIDE_QUERY_BY(query, tide_query_begin, tx, rest_stages[i], err);
         int64_t changed = 0;
         TIDE_TRY(tide_query_run(query, &changed, err));
         e->turn.rows += changed;

@@ -113,11 +113,8 @@ static tide_status copy_table(tide_tx *tx, exporting *e, const export_table *tab
 {
     TIDE_CLEANUP(tide_buffer_done) tide_buffer text = tide_buffer_of(SCRIPT_MAX);
     TIDE_TRY(write_insert(&text, table, err));
-    TIDE_CLEANUP(tide_foreign_endp) tide_foreign_query *insert = NULL;
-    TIDE_TRY(tide_foreign_begin(&insert, e->file, tide_buffer_text(&text), err));
-    TIDE_CLEANUP(tide_query_endp) tide_query *query = NULL;
-    TIDE_TRY(tide_query_start(&query, tx, table->sql, err,
-                              tide_bind_i64("catalog_id", e->catalog.catalog_id)));
+    TIDE_FOREIGN_QUERY_BY(insert, tide_foreign_begin, e->file, tide_buffer_text(&text), err);
+    TIDE_QUERY(query, tx, table->sql, err, tide_bind_i64("catalog_id", e->catalog.catalog_id));
     TIDE_EACH(tide_query_step(query, err)) {
         char time[TIDE_TIME_TEXT_SIZE + 3];
         tide_foreign_reset(insert);

@@ -17,9 +17,8 @@ enum { DEPTH_MAX = 256 };
 static tide_status lock_parent(tide_tx *tx, lake_making *m, tide_error *err)
 {
     char key[TIDE_TX_KEY_MAX + 1];
-    TIDE_CLEANUP(tide_query_endp) tide_query *query = NULL;
-    TIDE_TRY(tide_query_start(&query, tx, TIDE_LAKE_SQL_LAKE_PARENT_TAKE, err,
-                              tide_bind_i64("catalog_id", m->parent_id)));
+    TIDE_QUERY(query, tx, TIDE_LAKE_SQL_LAKE_PARENT_TAKE, err,
+               tide_bind_i64("catalog_id", m->parent_id));
     /* Before "lake/head/...", whatever the numbers: the fork's own id must be taken when the parent stands still, or it could be lower than its point. Nobody else
      * waits for the fork's head, so the order does no harm. */
     (void)snprintf(key, sizeof key, "lake/fork/%" PRId64, m->parent_id);
@@ -28,9 +27,8 @@ static tide_status lock_parent(tide_tx *tx, lake_making *m, tide_error *err)
 
 static tide_status check_depth(tide_tx *tx, const lake_making *m, tide_error *err)
 {
-    TIDE_CLEANUP(tide_query_endp) tide_query *query = NULL;
-    TIDE_TRY(tide_tx_one(&query, tx, TIDE_LAKE_SQL_LAKE_FORK_DEPTH, err,
-                         tide_bind_i64("catalog_id", m->parent_id)));
+    TIDE_QUERY_BY(query, tide_tx_one, tx, TIDE_LAKE_SQL_LAKE_FORK_DEPTH, err,
+                  tide_bind_i64("catalog_id", m->parent_id));
     if (tide_query_col_i64(query) < DEPTH_MAX)
         return TIDE_OK;
     return tide_fail(
@@ -69,11 +67,10 @@ static tide_status find_point(tide_tx *tx, const lake_making *m, tide_lake_catal
 static tide_status write_line(tide_tx *tx, const lake_making *m, const fork_point *point,
                               tide_error *err)
 {
-    TIDE_CLEANUP(tide_query_endp) tide_query *query = NULL;
-    TIDE_TRY(tide_query_start(&query, tx, TIDE_LAKE_SQL_LAKE_FORK_ANCESTORS, err,
-                              tide_bind_i64("catalog_id", m->out.catalog_id),
-                              tide_bind_i64("parent_id", m->parent_id),
-                              tide_bind_i64("snapshot", point->snapshot)));
+    TIDE_QUERY(query, tx, TIDE_LAKE_SQL_LAKE_FORK_ANCESTORS, err,
+               tide_bind_i64("catalog_id", m->out.catalog_id),
+               tide_bind_i64("parent_id", m->parent_id),
+               tide_bind_i64("snapshot", point->snapshot));
     TIDE_TRY(tide_query_defer(&query, err));
     TIDE_TRY(tide_query_start(
         &query, tx, TIDE_LAKE_SQL_LAKE_FORK_HEAD, err,

@@ -61,10 +61,9 @@ static const suspicion of_all[] = {
 static tide_status ask_suspicion(tide_history *h, const suspicion *s, bool is_of_catalog,
                                  tide_error *err)
 {
-    TIDE_CLEANUP(tide_query_endp) tide_query *query = NULL;
-    TIDE_TRY(tide_query_start(&query, h->tx, s->sql, err,
-                              TIDE_BIND_IF(is_of_catalog, tide_bind_i64("catalog", h->catalog_id)),
-                              tide_bind_i64("limit", TIDE_LAKE_FINDINGS_MAX)));
+    TIDE_QUERY(query, h->tx, s->sql, err,
+               TIDE_BIND_IF(is_of_catalog, tide_bind_i64("catalog", h->catalog_id)),
+               tide_bind_i64("limit", TIDE_LAKE_FINDINGS_MAX));
     TIDE_EACH(tide_query_step(query, err)) {
         const int64_t snapshot = tide_query_col_i64(query);
         const int64_t id = tide_query_col_i64(query);
@@ -82,8 +81,7 @@ static tide_status ask_suspicion(tide_history *h, const suspicion *s, bool is_of
 
 static tide_status check_counters(tide_history *h, tide_error *err)
 {
-    TIDE_CLEANUP(tide_query_endp) tide_query *query = NULL;
-    TIDE_TRY(tide_query_begin(&query, h->tx, TIDE_LAKE_SQL_CHECK_COUNTERS, err));
+    TIDE_QUERY_BY(query, tide_query_begin, h->tx, TIDE_LAKE_SQL_CHECK_COUNTERS, err);
     TIDE_EACH(tide_query_step(query, err)) {
         const tide_view name = tide_query_col_text(query);
         const int64_t last = tide_query_col_i64(query);
@@ -110,9 +108,7 @@ static tide_status check_all(tide_history *h, tide_error *err)
 /* TIDE_NONE: that was the last. */
 static tide_status next_catalog(tide_history *h, int64_t after, tide_error *err)
 {
-    TIDE_CLEANUP(tide_query_endp) tide_query *query = NULL;
-    TIDE_TRY_FOUND(tide_tx_one(&query, h->tx, TIDE_LAKE_SQL_CHECK_CATALOG, err,
-                               tide_bind_i64("after", after)));
+    TIDE_QUERY_ONE(query, h->tx, TIDE_LAKE_SQL_CHECK_CATALOG, err, tide_bind_i64("after", after));
     h->catalog_id = tide_query_col_i64(query);
     h->parent_id = tide_query_col_i64(query);
     h->fork_snapshot = tide_query_col_i64(query);

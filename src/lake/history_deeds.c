@@ -250,10 +250,9 @@ static tide_status read_commits(page *p, tide_history *h, int64_t after, tide_er
 {
     p->commits = calloc(DEEDS_PAGE, sizeof *p->commits);
     TIDE_NEED_MEMORY(p->commits, err);
-    TIDE_CLEANUP(tide_query_endp) tide_query *query = NULL;
-    TIDE_TRY(tide_query_start(&query, h->tx, TIDE_LAKE_SQL_CHECK_CHANGES, err,
-                              tide_bind_i64("catalog", h->catalog_id),
-                              tide_bind_i64("after", after), tide_bind_i64("limit", DEEDS_PAGE)));
+    TIDE_QUERY(query, h->tx, TIDE_LAKE_SQL_CHECK_CHANGES, err,
+               tide_bind_i64("catalog", h->catalog_id), tide_bind_i64("after", after),
+               tide_bind_i64("limit", DEEDS_PAGE));
     TIDE_EACH(tide_query_step(query, err)) {
         commit *c = &p->commits[p->count++];
         c->snapshot_id = tide_query_col_i64(query);

@@ -187,10 +187,9 @@ static tide_status read_page(tide_history *h, tide_query *query, line_walk *walk
 
 static tide_status check_strays(tide_history *h, tide_error *err)
 {
-    TIDE_CLEANUP(tide_query_endp) tide_query *query = NULL;
-    TIDE_TRY(tide_query_start(&query, h->tx, TIDE_LAKE_SQL_CHECK_STRAYS, err,
-                              tide_bind_i64("catalog", h->catalog_id),
-                              tide_bind_i64("limit", TIDE_LAKE_FINDINGS_MAX)));
+    TIDE_QUERY(query, h->tx, TIDE_LAKE_SQL_CHECK_STRAYS, err,
+               tide_bind_i64("catalog", h->catalog_id),
+               tide_bind_i64("limit", TIDE_LAKE_FINDINGS_MAX));
     TIDE_EACH(tide_query_step(query, err)) {
         const int64_t snapshot = tide_query_col_i64(query);
         const tide_view what = tide_query_col_text(query);
@@ -205,11 +204,10 @@ tide_status tide_history_read_line(tide_history *h, tide_error *err)
     h->count = 0;
     line_walk walk = {.time_us = INT64_MIN};
     for (bool more = true; more;) {
-        TIDE_CLEANUP(tide_query_endp) tide_query *query = NULL;
-        TIDE_TRY(tide_query_start(
-            &query, h->tx, TIDE_LAKE_SQL_CHECK_LINE, err, tide_bind_i64("catalog", h->catalog_id),
-            tide_bind_i64("after", h->count > 0 ? h->points[h->count - 1].snapshot_id : -1),
-            tide_bind_i64("limit", LINE_PAGE)));
+        TIDE_QUERY(query, h->tx, TIDE_LAKE_SQL_CHECK_LINE, err,
+                   tide_bind_i64("catalog", h->catalog_id),
+                   tide_bind_i64("after", h->count > 0 ? h->points[h->count - 1].snapshot_id : -1),
+                   tide_bind_i64("limit", LINE_PAGE));
         TIDE_TRY(read_page(h, query, &walk, &more, err));
     }
     check_parents(h);

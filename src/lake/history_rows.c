@@ -54,9 +54,8 @@ static tide_lake_field read_field(tide_query *query, char type)
 static tide_status digest_partition(tide_tx *tx, tide_lake_field *fields, int count,
                                     tide_lake_digest *out, tide_error *err)
 {
-    TIDE_CLEANUP(tide_query_endp) tide_query *query = NULL;
-    TIDE_TRY(tide_query_start(&query, tx, TIDE_LAKE_SQL_CHECK_PARTITION_KEYS, err,
-                              tide_bind_i64("partition", fields[1].number)));
+    TIDE_QUERY(query, tx, TIDE_LAKE_SQL_CHECK_PARTITION_KEYS, err,
+               tide_bind_i64("partition", fields[1].number));
     char transforms[TIDE_LAKE_PARTITION_KEYS_MAX][64];
     int keys = 0;
     TIDE_EACH(tide_query_step(query, err)) {
@@ -101,11 +100,9 @@ typedef struct rows_walk {
 
 static tide_status walk_page(rows_walk *walk, const row_shape *shape, bool *more, tide_error *err)
 {
-    TIDE_CLEANUP(tide_query_endp) tide_query *query = NULL;
-    TIDE_TRY(tide_query_start(
-        &query, walk->tx, shape->sql, err, tide_bind_i64("catalog", walk->catalog_id),
-        tide_bind_i64("since", walk->since), tide_bind_i64("upto", walk->upto),
-        tide_bind_i64("limit", ROWS_PAGE)));
+    TIDE_QUERY(query, walk->tx, shape->sql, err, tide_bind_i64("catalog", walk->catalog_id),
+               tide_bind_i64("since", walk->since), tide_bind_i64("upto", walk->upto),
+               tide_bind_i64("limit", ROWS_PAGE));
     for (int i = 0; i < shape->keys && i < KEYS_MAX; i++)
         tide_query_bind_i64(query, key_names[i], walk->keys[i]);
     int64_t rows = 0;

@@ -33,9 +33,8 @@ static const struct {
 static tide_status take_ids(tide_tx *tx, const char *name, const char *sequence, int count,
                             int64_t *ids, tide_error *err)
 {
-    TIDE_CLEANUP(tide_query_endp) tide_query *query = NULL;
-    TIDE_TRY(tide_query_start(&query, tx, TIDE_LAKE_SQL_LAKE_IDS, err, tide_bind_text("name", name),
-                              tide_bind_text("sequence", sequence), tide_bind_i64("count", count)));
+    TIDE_QUERY(query, tx, TIDE_LAKE_SQL_LAKE_IDS, err, tide_bind_text("name", name),
+               tide_bind_text("sequence", sequence), tide_bind_i64("count", count));
     if (tide_store_engine(tide_tx_store(tx)) == TIDE_ENGINE_SQLITE) {
         TIDE_TRY(tide_query_one(query, err));
         const int64_t last = tide_query_col_i64(query);
@@ -192,11 +191,10 @@ tide_status tide_lake_next_snapshot(tide_tx *tx, int64_t catalog_id, int schema_
     TIDE_TRY(tide_tx_notify(tx, TIDE_LAKE_TOPIC, err));
     char key[TIDE_TX_KEY_MAX + 1];
     (void)snprintf(key, sizeof key, "lake/head/%" PRId64, catalog_id);
-    TIDE_CLEANUP(tide_query_endp) tide_query *take = NULL;
-    TIDE_TRY(tide_query_start(
-        &take, tx, TIDE_LAKE_SQL_LAKE_HEAD_TAKE, err, tide_bind_i64("catalog_id", catalog_id),
-        tide_bind_i64("schema_step", schema_step), tide_bind_i64("digest_a", (int64_t)digest[0]),
-        tide_bind_i64("digest_b", (int64_t)digest[1]), tide_bind_clock("clock")));
+    TIDE_QUERY(take, tx, TIDE_LAKE_SQL_LAKE_HEAD_TAKE, err, tide_bind_i64("catalog_id", catalog_id),
+               tide_bind_i64("schema_step", schema_step),
+               tide_bind_i64("digest_a", (int64_t)digest[0]),
+               tide_bind_i64("digest_b", (int64_t)digest[1]), tide_bind_clock("clock"));
     return tide_tx_declare_counter(tx, key, &take, snapshot, err);
 }
 
@@ -205,9 +203,8 @@ tide_status tide_lake_hold_head(tide_tx *tx, int64_t catalog_id, int64_t *head, 
     char key[TIDE_TX_KEY_MAX + 1];
     TIDE_TRY(tide_tx_notify(tx, TIDE_LAKE_TOPIC, err));
     (void)snprintf(key, sizeof key, "lake/head/%" PRId64, catalog_id);
-    TIDE_CLEANUP(tide_query_endp) tide_query *take = NULL;
-    TIDE_TRY(tide_query_start(&take, tx, TIDE_LAKE_SQL_LAKE_PARENT_TAKE, err,
-                              tide_bind_i64("catalog_id", catalog_id)));
+    TIDE_QUERY(take, tx, TIDE_LAKE_SQL_LAKE_PARENT_TAKE, err,
+               tide_bind_i64("catalog_id", catalog_id));
     return tide_tx_declare_counter(tx, key, &take, head, err);
 }
 

@@ -68,8 +68,7 @@ tide_status tide_lake_check_directory(const char *data_dir, tide_error *err)
 
 static tide_status look(tide_tx *tx, bool *is_ours, tide_error *err)
 {
-    TIDE_CLEANUP(tide_query_endp) tide_query *query = NULL;
-    TIDE_TRY(tide_tx_one(&query, tx, TIDE_LAKE_SQL_LAKE_LOOK, err, TIDE_NO_BIND));
+    TIDE_QUERY_BY(query, tide_tx_one, tx, TIDE_LAKE_SQL_LAKE_LOOK, err, TIDE_NO_BIND);
     *is_ours = tide_query_col_bool(query);
     const bool is_any = tide_query_col_bool(query);
     if (is_any && !*is_ours)
@@ -124,8 +123,7 @@ typedef struct making {
 
 static tide_status look_for_files(tide_tx *tx, bool *has_files, tide_error *err)
 {
-    TIDE_CLEANUP(tide_query_endp) tide_query *query = NULL;
-    TIDE_TRY(tide_tx_one(&query, tx, TIDE_LAKE_SQL_LAKE_HAS_FILES, err, TIDE_NO_BIND));
+    TIDE_QUERY_BY(query, tide_tx_one, tx, TIDE_LAKE_SQL_LAKE_HAS_FILES, err, TIDE_NO_BIND);
     *has_files = tide_query_col_bool(query);
     return TIDE_OK;
 }
@@ -185,8 +183,7 @@ enum { COUNTER_MAX = 8 };
 static tide_status find_behind(tide_tx *tx, behind *list, int *count, tide_error *err)
 {
     *count = 0;
-    TIDE_CLEANUP(tide_query_endp) tide_query *query = NULL;
-    TIDE_TRY(tide_query_begin(&query, tx, TIDE_LAKE_SQL_LAKE_COUNTERS, err));
+    TIDE_QUERY_BY(query, tide_query_begin, tx, TIDE_LAKE_SQL_LAKE_COUNTERS, err);
     tide_status status = TIDE_OK;
     while ((status = tide_query_step(query, err)) == TIDE_OK && *count < COUNTER_MAX) {
         behind *found = &list[*count];

@@ -121,8 +121,7 @@ static tide_status check_reads(tide_lake_data *data, const char *text, tide_erro
 {
     if (!tide_utf8_valid(tide_view_of(text)))
         return tide_fail(err, TIDE_E_INVALID, "the query is not UTF-8");
-    TIDE_CLEANUP(tide_duck_query_endp) tide_duck_query *query = NULL;
-    TIDE_TRY(tide_duck_query_begin(&query, data->duck, TIDE_LAKE_DUCK_PARSED, err));
+    TIDE_DUCK_QUERY(query, data->duck, TIDE_LAKE_DUCK_PARSED, err);
     tide_duck_bind_text(query, "text", text);
     const tide_status status = tide_duck_query_step(query, err);
     if (status != TIDE_OK)
@@ -289,8 +288,7 @@ tide_status tide_lake_each_name(tide_lake_data *data, const char *text, tide_lak
         return data->runner->each_name(data->runner->arg, text, fn, arg, err);
     const char *reading = skip_explain(text);
     TIDE_TRY(check_reads(data, reading, err));
-    TIDE_CLEANUP(tide_duck_query_endp) tide_duck_query *query = NULL;
-    TIDE_TRY(tide_duck_query_begin(&query, data->duck, TIDE_LAKE_DUCK_NAMES, err));
+    TIDE_DUCK_QUERY(query, data->duck, TIDE_LAKE_DUCK_NAMES, err);
     tide_duck_bind_text(query, "text", reading);
     TIDE_EACH(tide_duck_query_step(query, err)) {
         tide_lake_name name;

@@ -18,10 +18,9 @@ static tide_status find_request(tide_tx *tx, void *arg, tide_error *err)
     replay *r = arg;
     tide_lake_catalog catalog;
     TIDE_TRY(tide_lake_find_catalog(tx, r->catalog, &catalog, err));
-    TIDE_CLEANUP(tide_query_endp) tide_query *query = NULL;
-    TIDE_TRY_FOUND(tide_tx_one(&query, tx, TIDE_LAKE_SQL_LAKE_KEY_FIND, err,
-                               tide_bind_i64("catalog_id", catalog.catalog_id),
-                               tide_bind_text("key", r->options->request_key)));
+    TIDE_QUERY_ONE(query, tx, TIDE_LAKE_SQL_LAKE_KEY_FIND, err,
+                   tide_bind_i64("catalog_id", catalog.catalog_id),
+                   tide_bind_text("key", r->options->request_key));
     r->out = (tide_lake_committed){.tries = 1, .is_replay = true};
     (void)snprintf(r->out.request_key, sizeof r->out.request_key, "%s", r->options->request_key);
     r->out.snapshot_id = tide_query_col_i64(query);

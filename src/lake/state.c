@@ -67,17 +67,14 @@ tide_status tide_lake_wish_catalog(tide_tx *tx, const char *name, tide_lake_cata
     char folded[TIDE_LAKE_NAME_MAX + 1];
     wish->status = TIDE_NONE;
     tide_lake_fold(folded, name);
-    TIDE_CLEANUP(tide_query_endp) tide_query *query = NULL;
-    TIDE_TRY(tide_query_start(&query, tx, TIDE_LAKE_SQL_LAKE_CATALOG_FIND, err,
-                              tide_bind_text("name", folded)));
+    TIDE_QUERY(query, tx, TIDE_LAKE_SQL_LAKE_CATALOG_FIND, err, tide_bind_text("name", folded));
     return tide_query_defer_rows(&query, take_catalog, wish, err);
 }
 
 tide_status tide_lake_each_catalog(tide_tx *tx, tide_lake_catalog_fn *fn, void *arg,
                                    tide_error *err)
 {
-    TIDE_CLEANUP(tide_query_endp) tide_query *query = NULL;
-    TIDE_TRY(tide_query_begin(&query, tx, TIDE_LAKE_SQL_LAKE_CATALOG_LIST, err));
+    TIDE_QUERY_BY(query, tide_query_begin, tx, TIDE_LAKE_SQL_LAKE_CATALOG_LIST, err);
     TIDE_EACH(tide_query_step(query, err)) {
         tide_lake_catalog catalog;
         TIDE_TRY(read_catalog(query, &catalog, err));
@@ -137,9 +134,8 @@ tide_status tide_lake_find_catalog(tide_tx *tx, const char *name, tide_lake_cata
 static tide_status find_oldest(tide_tx *tx, int64_t catalog_id, int64_t *snapshot, int64_t *time_us,
                                tide_error *err)
 {
-    TIDE_CLEANUP(tide_query_endp) tide_query *query = NULL;
-    TIDE_TRY(tide_query_start(&query, tx, TIDE_LAKE_SQL_LAKE_SNAPSHOT_OLDEST, err,
-                              tide_bind_i64("catalog_id", catalog_id)));
+    TIDE_QUERY(query, tx, TIDE_LAKE_SQL_LAKE_SNAPSHOT_OLDEST, err,
+               tide_bind_i64("catalog_id", catalog_id));
     tide_status status = TIDE_OK;
     *snapshot = 0;
     *time_us = 0;
@@ -179,10 +175,8 @@ static tide_status find_by_id(tide_tx *tx, const tide_lake_catalog *catalog, int
 static tide_status find_by_time(tide_tx *tx, const tide_lake_catalog *catalog, int64_t time_us,
                                 int64_t *snapshot, tide_error *err)
 {
-    TIDE_CLEANUP(tide_query_endp) tide_query *query = NULL;
-    TIDE_TRY(tide_query_start(&query, tx, TIDE_LAKE_SQL_LAKE_SNAPSHOT_AT, err,
-                              tide_bind_i64("catalog_id", catalog->catalog_id),
-                              tide_bind_time("time", time_us)));
+    TIDE_QUERY(query, tx, TIDE_LAKE_SQL_LAKE_SNAPSHOT_AT, err,
+               tide_bind_i64("catalog_id", catalog->catalog_id), tide_bind_time("time", time_us));
     tide_status status = TIDE_OK;
     while ((status = tide_query_step(query, err)) == TIDE_OK) {
         if (tide_query_col_is_null(query))
@@ -219,10 +213,9 @@ tide_status tide_lake_find_snapshot(tide_tx *tx, const tide_lake_catalog *catalo
 tide_status tide_lake_each_snapshot(tide_tx *tx, int64_t catalog_id, int64_t after, int64_t limit,
                                     tide_lake_snapshot_fn *fn, void *arg, tide_error *err)
 {
-    TIDE_CLEANUP(tide_query_endp) tide_query *query = NULL;
-    TIDE_TRY(tide_query_start(&query, tx, TIDE_LAKE_SQL_LAKE_SNAPSHOT_LIST, err,
-                              tide_bind_i64("catalog_id", catalog_id),
-                              tide_bind_i64("after", after), tide_bind_i64("limit", limit)));
+    TIDE_QUERY(query, tx, TIDE_LAKE_SQL_LAKE_SNAPSHOT_LIST, err,
+               tide_bind_i64("catalog_id", catalog_id), tide_bind_i64("after", after),
+               tide_bind_i64("limit", limit));
     TIDE_EACH(tide_query_step(query, err)) {
         tide_lake_snapshot row = {.snapshot_id = tide_query_col_i64(query)};
         row.catalog_id = tide_query_col_i64(query);

@@ -114,13 +114,12 @@ static tide_status each_file(tide_tx *tx, int64_t catalog_id, int64_t snapshot, 
     tide_buffer_init(&list.path, WHOLE_PATH_MAX);
     tide_buffer_init(&list.delete_path, WHOLE_PATH_MAX);
     TIDE_TRY(read_table_path(tx, table_id, list.table_path, err));
-    TIDE_CLEANUP(tide_query_endp) tide_query *query = NULL;
-    TIDE_TRY(tide_query_start(
-        &query, tx,
-        want->column_id > 0 ? TIDE_LAKE_SQL_LAKE_FILE_LIST_STATS : TIDE_LAKE_SQL_LAKE_FILE_LIST,
-        err, tide_bind_i64("catalog_id", catalog_id), tide_bind_i64("snapshot", snapshot),
-        tide_bind_i64("table_id", table_id),
-        TIDE_BIND_IF(want->column_id > 0, tide_bind_i64("column_id", want->column_id))));
+    TIDE_QUERY(query, tx,
+               want->column_id > 0 ? TIDE_LAKE_SQL_LAKE_FILE_LIST_STATS
+                                   : TIDE_LAKE_SQL_LAKE_FILE_LIST,
+               err, tide_bind_i64("catalog_id", catalog_id), tide_bind_i64("snapshot", snapshot),
+               tide_bind_i64("table_id", table_id),
+               TIDE_BIND_IF(want->column_id > 0, tide_bind_i64("column_id", want->column_id)));
     TIDE_EACH(tide_query_step(query, err)) {
         TIDE_TRY(read_file(query, &list, err));
         if (want->column_id == 0 || may_hold(query, want))
@@ -157,10 +156,8 @@ tide_status tide_lake_each_file_where(tide_tx *tx, int64_t catalog_id, int64_t s
 static tide_status each_side(tide_tx *tx, int64_t catalog_id, int64_t a, int64_t b, char sign,
                              tide_lake_difference_fn *fn, void *arg, tide_error *err)
 {
-    TIDE_CLEANUP(tide_query_endp) tide_query *query = NULL;
-    TIDE_TRY(tide_query_start(&query, tx, TIDE_LAKE_SQL_LAKE_DIFF, err,
-                              tide_bind_i64("catalog_id", catalog_id), tide_bind_i64("a", a),
-                              tide_bind_i64("b", b)));
+    TIDE_QUERY(query, tx, TIDE_LAKE_SQL_LAKE_DIFF, err, tide_bind_i64("catalog_id", catalog_id),
+               tide_bind_i64("a", a), tide_bind_i64("b", b));
     TIDE_CLEANUP(tide_buffer_done) tide_buffer name = tide_buffer_of(WHOLE_PATH_MAX);
     TIDE_EACH(tide_query_step(query, err)) {
         tide_lake_difference row = {.sign = sign,

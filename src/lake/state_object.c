@@ -69,8 +69,7 @@ tide_status tide_lake_find_schema(tide_tx *tx, int64_t catalog_id, int64_t snaps
     if (!fold_known(folded, name))
         return TIDE_NONE;
     tide_lake_object_row row;
-    TIDE_CLEANUP(tide_query_endp) tide_query *query = NULL;
-    TIDE_TRY(begin_at(&query, tx, TIDE_LAKE_SQL_LAKE_SCHEMA_FIND, catalog_id, snapshot, err));
+    TIDE_QUERY_BY(query, begin_at, tx, TIDE_LAKE_SQL_LAKE_SCHEMA_FIND, catalog_id, snapshot, err);
     tide_query_bind_text(query, "name", folded);
     const tide_status status = tide_lake_object_row_find(query, &row, err);
     if (status == TIDE_OK)
@@ -86,8 +85,7 @@ tide_status tide_lake_find_object(tide_tx *tx, int64_t catalog_id, int64_t snaps
     if (!fold_known(folded, name))
         return TIDE_NONE;
     tide_lake_object_row row;
-    TIDE_CLEANUP(tide_query_endp) tide_query *query = NULL;
-    TIDE_TRY(begin_at(&query, tx, TIDE_LAKE_SQL_LAKE_OBJECT_FIND, catalog_id, snapshot, err));
+    TIDE_QUERY_BY(query, begin_at, tx, TIDE_LAKE_SQL_LAKE_OBJECT_FIND, catalog_id, snapshot, err);
     tide_query_bind_i64(query, "schema_id", schema_id);
     tide_query_bind_text(query, "name", folded);
     const tide_status status = tide_lake_object_row_find(query, &row, err);
@@ -113,8 +111,7 @@ static tide_status each_object(tide_query *query, tide_lake_object_fn *fn, void 
 tide_status tide_lake_each_schema(tide_tx *tx, int64_t catalog_id, int64_t snapshot,
                                   tide_lake_object_fn *fn, void *arg, tide_error *err)
 {
-    TIDE_CLEANUP(tide_query_endp) tide_query *query = NULL;
-    TIDE_TRY(begin_at(&query, tx, TIDE_LAKE_SQL_LAKE_SCHEMA_LIST, catalog_id, snapshot, err));
+    TIDE_QUERY_BY(query, begin_at, tx, TIDE_LAKE_SQL_LAKE_SCHEMA_LIST, catalog_id, snapshot, err);
     return each_object(query, fn, arg, err);
 }
 
@@ -122,8 +119,7 @@ tide_status tide_lake_each_object(tide_tx *tx, int64_t catalog_id, int64_t snaps
                                   int64_t schema_id, tide_lake_object_fn *fn, void *arg,
                                   tide_error *err)
 {
-    TIDE_CLEANUP(tide_query_endp) tide_query *query = NULL;
-    TIDE_TRY(begin_at(&query, tx, TIDE_LAKE_SQL_LAKE_OBJECT_LIST, catalog_id, snapshot, err));
+    TIDE_QUERY_BY(query, begin_at, tx, TIDE_LAKE_SQL_LAKE_OBJECT_LIST, catalog_id, snapshot, err);
     tide_query_bind_i64(query, "schema_id", schema_id);
     return each_object(query, fn, arg, err);
 }
@@ -157,8 +153,7 @@ tide_status tide_lake_column_rows(tide_tx *tx, int64_t catalog_id, int64_t snaps
                                   int64_t table_id, tide_lake_column_row **out, int *count,
                                   tide_error *err)
 {
-    TIDE_CLEANUP(tide_query_endp) tide_query *query = NULL;
-    TIDE_TRY(begin_at(&query, tx, TIDE_LAKE_SQL_LAKE_COLUMN_LIST, catalog_id, snapshot, err));
+    TIDE_QUERY_BY(query, begin_at, tx, TIDE_LAKE_SQL_LAKE_COLUMN_LIST, catalog_id, snapshot, err);
     tide_query_bind_i64(query, "table_id", table_id);
     TIDE_CLEANUP(tide_freep) tide_lake_column_row *rows = NULL;
     int used = 0;
@@ -193,8 +188,7 @@ tide_status tide_lake_partition_row(tide_tx *tx, int64_t catalog_id, int64_t sna
                                     tide_error *err)
 {
     memset(out, 0, sizeof *out);
-    TIDE_CLEANUP(tide_query_endp) tide_query *query = NULL;
-    TIDE_TRY(begin_at(&query, tx, TIDE_LAKE_SQL_LAKE_PARTITION_GET, catalog_id, snapshot, err));
+    TIDE_QUERY_BY(query, begin_at, tx, TIDE_LAKE_SQL_LAKE_PARTITION_GET, catalog_id, snapshot, err);
     tide_query_bind_i64(query, "table_id", table_id);
     TIDE_EACH(tide_query_step(query, err)) {
         out->id = tide_query_col_i64(query);

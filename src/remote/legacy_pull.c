@@ -152,8 +152,7 @@ static tide_status begin_time(tide_foreign_query **out, tide_foreign_tx *tx, con
 static tide_status get_time(tide_foreign_tx *tx, void *arg, tide_error *err)
 {
     time_call *call = arg;
-    TIDE_CLEANUP(tide_foreign_endp) tide_foreign_query *query = NULL;
-    TIDE_TRY(begin_time(&query, tx, TIDE_TEMPLATE_BY_TIME_GET->text, call, err));
+    TIDE_FOREIGN_QUERY_BY(query, begin_time, tx, TIDE_TEMPLATE_BY_TIME_GET->text, call, err);
     const tide_status status = tide_foreign_step(query, err);
     TIDE_TRY(status);
     call->ms = status == TIDE_OK ? tide_foreign_col_i64(query) : 0;
@@ -180,8 +179,7 @@ static tide_status put_times(tide_foreign_tx *tx, void *arg, tide_error *err)
             latest_ms = p->streams[i].latest_ms;
     for (int i = 0; i < p->count; i++) {
         const time_call call = {.p = p, .of = &p->streams[i]};
-        TIDE_CLEANUP(tide_foreign_endp) tide_foreign_query *query = NULL;
-        TIDE_TRY(begin_time(&query, tx, TIDE_TEMPLATE_BY_TIME_PUT->text, &call, err));
+        TIDE_FOREIGN_QUERY_BY(query, begin_time, tx, TIDE_TEMPLATE_BY_TIME_PUT->text, &call, err);
         tide_foreign_bind_i64(query, "timestamp", latest_ms);
         TIDE_TRY(tide_foreign_run(query, NULL, err));
     }

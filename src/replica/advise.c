@@ -58,8 +58,7 @@ static tide_status tell_nameless(tide_tracked *out, tide_foreign_tx *tx, const t
 {
     if (!tide_table_is_key_nullable(table))
         return TIDE_OK;
-    TIDE_CLEANUP(tide_foreign_endp) tide_foreign_query *query = NULL;
-    TIDE_TRY(tide_table_query(&query, tx, table, TIDE_TABLE_COUNT_NAMELESS, err));
+    TIDE_FOREIGN_QUERY_BY(query, tide_table_query, tx, table, TIDE_TABLE_COUNT_NAMELESS, err);
     TIDE_TRY(tide_foreign_step(query, err));
     const int64_t count = tide_foreign_col_i64(query);
     if (count > 0)

@@ -128,12 +128,10 @@ tide_status tide_again_own(tide_node *node, tide_foreign_tx *tx, int64_t epoch, 
                            tide_error *err)
 {
     const tide_node_id self = tide_node_get_id(node);
-    TIDE_CLEANUP(tide_foreign_endp) tide_foreign_query *bodies = NULL;
-    TIDE_TRY(
-        tide_foreign_start(&bodies, tx, TIDE_TEMPLATE_APPLY_EVENT_BODIES->text, err,
-                           tide_bind_blob("origin", tide_view_bytes(self.bytes, TIDE_NODE_LEN)),
-                           tide_bind_i64("epoch", epoch), tide_bind_i64("after", after),
-                           tide_bind_i64("through", INT64_MAX)));
+    TIDE_FOREIGN_QUERY(bodies, tx, TIDE_TEMPLATE_APPLY_EVENT_BODIES->text, err,
+                       tide_bind_blob("origin", tide_view_bytes(self.bytes, TIDE_NODE_LEN)),
+                       tide_bind_i64("epoch", epoch), tide_bind_i64("after", after),
+                       tide_bind_i64("through", INT64_MAX));
     own o = {.node = node, .tx = tx, .bodies = bodies};
     while (!o.is_done)
         TIDE_TRY(say_some(&o, err));

@@ -63,9 +63,8 @@ static tide_status find_hook(tide_foreign_tx *tx, const tide_table *table, const
 {
     char prefix[64];
     (void)snprintf(prefix, sizeof prefix, "tide_capture_%" PRId64 "_", table->id);
-    TIDE_CLEANUP(tide_foreign_endp) tide_foreign_query *query = NULL;
-    TIDE_TRY(tide_foreign_start(&query, tx, TIDE_TEMPLATE_SCHEMA_HOOKS->text, err,
-                                tide_bind_text("name", table->name)));
+    TIDE_FOREIGN_QUERY(query, tx, TIDE_TEMPLATE_SCHEMA_HOOKS->text, err,
+                       tide_bind_text("name", table->name));
     *is_there = false;
     *ours = 0;
     TIDE_EACH(tide_foreign_step(query, err)) {
@@ -172,9 +171,8 @@ static tide_status widen_numbers(tide_foreign_tx *tx, const tide_table *table, t
     int missing[TIDE_TABLE_MASK_BITS];
     tide_table_fill fill = {.some = missing};
     {
-        TIDE_CLEANUP(tide_foreign_endp) tide_foreign_query *query = NULL;
-        TIDE_TRY(tide_foreign_first(&query, tx, TIDE_TEMPLATE_REPLICA_SEQ_COLUMNS->text, err,
-                                    TIDE_NO_BIND));
+        TIDE_FOREIGN_QUERY_BY(query, tide_foreign_first, tx,
+                              TIDE_TEMPLATE_REPLICA_SEQ_COLUMNS->text, err, TIDE_NO_BIND);
         for (int i = (int)tide_foreign_col_i64(query); i < table->column_count; i++)
             missing[fill.some_count++] = i;
     }
@@ -263,8 +261,7 @@ static tide_status log_at(tide_foreign_tx *tx, const tide_table *table, tide_cha
                           tide_error *err)
 {
     TIDE_TRY(take_number(tx, table, at, err));
-    TIDE_CLEANUP(tide_foreign_endp) tide_foreign_query *query = NULL;
-    TIDE_TRY(tide_table_query(&query, tx, table, TIDE_TABLE_LOG_ADD, err));
+    TIDE_FOREIGN_QUERY_BY(query, tide_table_query, tx, table, TIDE_TABLE_LOG_ADD, err);
     bind_time(query, table, at);
     bind_change(query, table, kind, false, values, is_written);
     return tide_foreign_run(query, NULL, err);
@@ -282,8 +279,7 @@ tide_status tide_capture_log_gone(tide_foreign_tx *tx, const tide_table *table,
 {
     const tide_sql_value at = {.kind = TIDE_SQL_VALUE_NULL};
     TIDE_TRY(take_number(tx, table, at, err));
-    TIDE_CLEANUP(tide_foreign_endp) tide_foreign_query *query = NULL;
-    TIDE_TRY(tide_table_query(&query, tx, table, TIDE_TABLE_LOG_ADD, err));
+    TIDE_FOREIGN_QUERY_BY(query, tide_table_query, tx, table, TIDE_TABLE_LOG_ADD, err);
     bind_change(query, table, TIDE_ROW_DELETE, true, values, NULL);
     return tide_foreign_run(query, NULL, err);
 }
@@ -291,8 +287,7 @@ tide_status tide_capture_log_gone(tide_foreign_tx *tx, const tide_table *table,
 tide_status tide_capture_log_put(tide_foreign_tx *tx, const tide_table *table,
                                  const tide_log_row *row, tide_error *err)
 {
-    TIDE_CLEANUP(tide_foreign_endp) tide_foreign_query *query = NULL;
-    TIDE_TRY(tide_table_query(&query, tx, table, TIDE_TABLE_LOG_PUT, err));
+    TIDE_FOREIGN_QUERY_BY(query, tide_table_query, tx, table, TIDE_TABLE_LOG_PUT, err);
     tide_foreign_bind_at(query, 1, (tide_sql_value){.kind = TIDE_SQL_VALUE_I64, .i64 = row->seq});
     bind_time(query, table, row->at);
     bind_change(query, table, row->kind, row->is_bare, row->values, row->is_written);
@@ -304,8 +299,7 @@ static tide_status settle_note(tide_foreign_tx *tx, const tide_table *recorded,
                                const tide_table *live, tide_foreign_query *note,
                                tide_sql_value *values, tide_error *err)
 {
-    TIDE_CLEANUP(tide_foreign_endp) tide_foreign_query *get = NULL;
-    TIDE_TRY(tide_table_query(&get, tx, live, TIDE_TABLE_ROW_GET, err));
+    TIDE_FOREIGN_QUERY_BY(get, tide_table_query, tx, live, TIDE_TABLE_ROW_GET, err);
     for (int i = 0; i < recorded->column_count; i++)
         values[i] = tide_foreign_col(note);
     for (int i = 0; i < recorded->key_count; i++)
@@ -325,8 +319,7 @@ tide_status tide_capture_settle_gone(tide_foreign_tx *tx, const tide_table *reco
     TIDE_CLEANUP(tide_freep)
     tide_sql_value *values = calloc((size_t)recorded->column_count, sizeof *values);
     TIDE_NEED_MEMORY(values, err);
-    TIDE_CLEANUP(tide_foreign_endp) tide_foreign_query *notes = NULL;
-    TIDE_TRY(tide_table_query(&notes, tx, recorded, TIDE_TABLE_GONE_READ, err));
+    TIDE_FOREIGN_QUERY_BY(notes, tide_table_query, tx, recorded, TIDE_TABLE_GONE_READ, err);
     bool is_any = false;
     TIDE_EACH(tide_foreign_step(notes, err)) {
         is_any = true;
@@ -335,8 +328,7 @@ tide_status tide_capture_settle_gone(tide_foreign_tx *tx, const tide_table *reco
     if (!is_any)
         return TIDE_OK;
     tide_foreign_reset(notes);
-    TIDE_CLEANUP(tide_foreign_endp) tide_foreign_query *cut = NULL;
-    TIDE_TRY(tide_table_query(&cut, tx, recorded, TIDE_TABLE_GONE_CUT, err));
+    TIDE_FOREIGN_QUERY_BY(cut, tide_table_query, tx, recorded, TIDE_TABLE_GONE_CUT, err);
     return tide_foreign_run(cut, NULL, err);
 }
 
@@ -350,9 +342,8 @@ static tide_status settle_table(void *arg, const tide_table *table, tide_error *
 /* The replication document's counter: origin_seq::<database name>. */
 static tide_status put_meta(tide_foreign_tx *tx, tide_error *err)
 {
-    TIDE_CLEANUP(tide_foreign_endp) tide_foreign_query *last = NULL;
-    TIDE_TRY(
-        tide_foreign_first(&last, tx, TIDE_TEMPLATE_REPLICA_SEQ_LAST->text, err, TIDE_NO_BIND));
+    TIDE_FOREIGN_QUERY_BY(last, tide_foreign_first, tx, TIDE_TEMPLATE_REPLICA_SEQ_LAST->text, err,
+                          TIDE_NO_BIND);
     char value[32];
     char key[512];
     const char *path = tide_foreign_path(tide_foreign_of(tx));
@@ -372,8 +363,7 @@ tide_status tide_capture_settle(tide_foreign_tx *tx, tide_error *err)
 tide_status tide_capture_is_folded(tide_foreign_tx *tx, const tide_table *table, bool *out,
                                    tide_error *err)
 {
-    TIDE_CLEANUP(tide_foreign_endp) tide_foreign_query *query = NULL;
-    TIDE_TRY(tide_table_query(&query, tx, table, TIDE_TABLE_LOG_IS_EMPTY, err));
+    TIDE_FOREIGN_QUERY_BY(query, tide_table_query, tx, table, TIDE_TABLE_LOG_IS_EMPTY, err);
     TIDE_TRY(tide_foreign_step(query, err));
     *out = tide_foreign_col_i64(query) != 0;
     return TIDE_OK;
@@ -413,9 +403,8 @@ static tide_status find_record(tide_foreign_tx *tx, tide_table *table, bool *is_
     }
     if (r->retain_us < 0)
         r->retain_us = TIDE_NODE_RETAIN_US;
-    TIDE_CLEANUP(tide_foreign_endp) tide_foreign_query *add = NULL;
-    TIDE_TRY(tide_foreign_first(&add, tx, TIDE_TEMPLATE_REPLICA_TABLE_ADD->text, err,
-                                tide_bind_text("name", table->name)));
+    TIDE_FOREIGN_QUERY_BY(add, tide_foreign_first, tx, TIDE_TEMPLATE_REPLICA_TABLE_ADD->text, err,
+                          tide_bind_text("name", table->name));
     table->id = tide_foreign_col_i64(add);
     return tide_foreign_run(add, NULL, err);
 }

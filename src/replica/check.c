@@ -214,9 +214,7 @@ tide_status tide_capture_fits(bool *out, const tide_table *recorded, tide_foreig
 static tide_status find_new_name(tide_foreign_tx *tx, int64_t id, const tide_template *template,
                                  char out[TIDE_EVENT_TABLE_MAX + 1], tide_error *err)
 {
-    TIDE_CLEANUP(tide_foreign_endp) tide_foreign_query *query = NULL;
-    TIDE_TRY_FOUND(
-        tide_foreign_first(&query, tx, template->text, err, tide_bind_i64("table_id", id)));
+    TIDE_FOREIGN_QUERY_ONE(query, tx, template->text, err, tide_bind_i64("table_id", id));
     const tide_view name = tide_foreign_col_bytes(query);
     if (name.len > TIDE_EVENT_TABLE_MAX)
         return tide_fail(err, TIDE_E_UNSUPPORTED, "a table's name has at most %d bytes",
@@ -228,8 +226,7 @@ static tide_status find_new_name(tide_foreign_tx *tx, int64_t id, const tide_tem
 
 static tide_status list_lost(name_list *out, tide_foreign_tx *tx, tide_error *err)
 {
-    TIDE_CLEANUP(tide_foreign_endp) tide_foreign_query *query = NULL;
-    TIDE_TRY(tide_foreign_begin(&query, tx, TIDE_TEMPLATE_NAMES_LOST->text, err));
+    TIDE_FOREIGN_QUERY_BY(query, tide_foreign_begin, tx, TIDE_TEMPLATE_NAMES_LOST->text, err);
     TIDE_EACH(tide_foreign_step(query, err)) {
         const int64_t id = tide_foreign_col_i64(query);
         TIDE_TRY(add_name(out, tide_foreign_col_bytes(query), id, err));
@@ -321,8 +318,7 @@ static bool has_new_default(const tide_table *live, const tide_table *recorded, 
 static tide_status print_defaults(tide_buffer *out, tide_foreign_tx *tx, const tide_table *recorded,
                                   tide_error *err)
 {
-    TIDE_CLEANUP(tide_foreign_endp) tide_foreign_query *query = NULL;
-    TIDE_TRY(tide_table_query(&query, tx, recorded, TIDE_TABLE_DEFAULTS, err));
+    TIDE_FOREIGN_QUERY_BY(query, tide_table_query, tx, recorded, TIDE_TABLE_DEFAULTS, err);
     TIDE_TRY(tide_foreign_step(query, err));
     for (int i = 0; i < recorded->column_count; i++) {
         const tide_sql_value value = tide_foreign_col(query);
@@ -366,8 +362,7 @@ static tide_status log_implicit(tide_foreign_tx *tx, const tide_table *file,
     bool *is_written = calloc((size_t)file->column_count, sizeof *is_written);
     TIDE_NEED_MEMORY(values && is_written, err);
     TIDE_TRY(print_defaults(&prints, tx, recorded, err));
-    TIDE_CLEANUP(tide_foreign_endp) tide_foreign_query *query = NULL;
-    TIDE_TRY(tide_table_query(&query, tx, file, TIDE_TABLE_ROW_WALK, err));
+    TIDE_FOREIGN_QUERY_BY(query, tide_table_query, tx, file, TIDE_TABLE_ROW_WALK, err);
     TIDE_EACH(tide_foreign_step(query, err)) {
         for (int i = 0; i < file->column_count; i++)
             values[i] = tide_foreign_col(query);
@@ -602,9 +597,8 @@ typedef struct looking {
 
 static tide_status read_version(tide_foreign_tx *tx, looking *l, tide_error *err)
 {
-    TIDE_CLEANUP(tide_foreign_endp) tide_foreign_query *query = NULL;
-    TIDE_TRY(
-        tide_foreign_first(&query, tx, TIDE_TEMPLATE_REPLICA_LOOK_STATE->text, err, TIDE_NO_BIND));
+    TIDE_FOREIGN_QUERY_BY(query, tide_foreign_first, tx, TIDE_TEMPLATE_REPLICA_LOOK_STATE->text,
+                          err, TIDE_NO_BIND);
     const uint32_t version = (uint32_t)tide_foreign_col_i64(query);
     const bool is_noted = tide_foreign_col_i64(query) != 0;
     l->state = (uint64_t)tide_node_epoch(l->node) << 32 | version;
@@ -623,8 +617,8 @@ static tide_status list_tables(tide_foreign_tx *tx, void *arg, tide_error *err)
     TIDE_TRY(read_version(tx, l, err));
     if (!l->is_due)
         return TIDE_OK;
-    TIDE_CLEANUP(tide_foreign_endp) tide_foreign_query *query = NULL;
-    TIDE_TRY(tide_foreign_begin(&query, tx, TIDE_TEMPLATE_REPLICA_TABLE_NAMES->text, err));
+    TIDE_FOREIGN_QUERY_BY(query, tide_foreign_begin, tx, TIDE_TEMPLATE_REPLICA_TABLE_NAMES->text,
+                          err);
     TIDE_EACH(tide_foreign_step(query, err))
         TIDE_TRY(add_name(&l->tables, tide_foreign_col_bytes(query), 0, err));
     return TIDE_OK;

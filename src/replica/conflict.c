@@ -50,8 +50,8 @@ static tide_status forget(tide_desk *desk, const tide_desk_row *row, int column,
 static tide_status is_known(bool *out, tide_desk *desk, const tide_desk_row *row, int column,
                             const tide_stamp *stamp, tide_error *err)
 {
-    TIDE_CLEANUP(tide_foreign_endp) tide_foreign_query *query = NULL;
-    TIDE_TRY(begin(&query, desk, row, TIDE_TEMPLATE_APPLY_KNOWN_FIND->text, column, stamp, err));
+    TIDE_FOREIGN_QUERY_BY(query, begin, desk, row, TIDE_TEMPLATE_APPLY_KNOWN_FIND->text, column,
+                          stamp, err);
     const tide_status status = tide_foreign_step(query, err);
     TIDE_TRY(status);
     *out = status == TIDE_OK;
@@ -81,10 +81,9 @@ static tide_status put_record(tide_desk *desk, const tide_desk_row *row, int col
 static tide_status has_other_schema(bool *out, tide_foreign_tx *tx, const tide_table *table,
                                     tide_error *err)
 {
-    TIDE_CLEANUP(tide_foreign_endp) tide_foreign_query *query = NULL;
-    TIDE_TRY(tide_foreign_first(&query, tx, TIDE_TEMPLATE_SCHEMAS_HAS_OTHER->text, err,
-                                tide_bind_text("table_name", table->name),
-                                tide_bind_i64("schema", (int64_t)table->schema)));
+    TIDE_FOREIGN_QUERY_BY(query, tide_foreign_first, tx, TIDE_TEMPLATE_SCHEMAS_HAS_OTHER->text, err,
+                          tide_bind_text("table_name", table->name),
+                          tide_bind_i64("schema", (int64_t)table->schema));
     *out = tide_foreign_col_i64(query) != 0;
     return TIDE_OK;
 }

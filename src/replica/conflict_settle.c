@@ -68,8 +68,8 @@ static tide_status keep_entry(settling *s, tide_desk *desk, entry e, tide_view v
 
 static tide_status find_entries(settling *s, tide_desk *desk, tide_error *err)
 {
-    TIDE_CLEANUP(tide_foreign_endp) tide_foreign_query *query = NULL;
-    TIDE_TRY(tide_foreign_begin(&query, desk->tx, TIDE_TEMPLATE_APPLY_CONFLICT_LIST->text, err));
+    TIDE_FOREIGN_QUERY_BY(query, tide_foreign_begin, desk->tx,
+                          TIDE_TEMPLATE_APPLY_CONFLICT_LIST->text, err);
     TIDE_EACH(tide_foreign_step(query, err)) {
         char name[TIDE_EVENT_TABLE_MAX + 1];
         tide_view_copy(name, sizeof name, tide_foreign_col_bytes(query));
@@ -129,8 +129,8 @@ static tide_status write_value(tide_desk *desk, const tide_desk_row *row, int co
 static tide_status delete_row(tide_desk *desk, const tide_desk_row *row, tide_error *err)
 {
     TIDE_TRY(check_here(row, err));
-    TIDE_CLEANUP(tide_foreign_endp) tide_foreign_query *query = NULL;
-    TIDE_TRY(tide_table_query(&query, desk->tx, row->table, TIDE_TABLE_ROW_DELETE, err));
+    TIDE_FOREIGN_QUERY_BY(query, tide_table_query, desk->tx, row->table, TIDE_TABLE_ROW_DELETE,
+                          err);
     TIDE_TRY(bind_key(query, row, err));
     TIDE_TRY(tide_foreign_run_row(query, err));
     return tide_capture_log(desk->tx, row->table, TIDE_ROW_DELETE, row->values, NULL, err);

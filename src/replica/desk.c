@@ -32,8 +32,8 @@ static tide_table *add_table(tide_desk *desk)
 
 static tide_status load_tables(tide_desk *desk, tide_error *err)
 {
-    TIDE_CLEANUP(tide_foreign_endp) tide_foreign_query *query = NULL;
-    TIDE_TRY(tide_foreign_begin(&query, desk->tx, TIDE_TEMPLATE_REPLICA_TABLE_LIST->text, err));
+    TIDE_FOREIGN_QUERY_BY(query, tide_foreign_begin, desk->tx,
+                          TIDE_TEMPLATE_REPLICA_TABLE_LIST->text, err);
     TIDE_EACH(tide_foreign_step(query, err)) {
         char name[TIDE_EVENT_TABLE_MAX + 1];
         const tide_view found = tide_foreign_col_bytes(query);
@@ -48,8 +48,7 @@ static tide_status load_tables(tide_desk *desk, tide_error *err)
 
 static tide_status load_names(tide_desk *desk, tide_error *err)
 {
-    TIDE_CLEANUP(tide_foreign_endp) tide_foreign_query *query = NULL;
-    TIDE_TRY(tide_foreign_begin(&query, desk->tx, TIDE_TEMPLATE_NAMES_ALL->text, err));
+    TIDE_FOREIGN_QUERY_BY(query, tide_foreign_begin, desk->tx, TIDE_TEMPLATE_NAMES_ALL->text, err);
     TIDE_EACH(tide_foreign_step(query, err)) {
         TIDE_TRY(tide_list_room(&desk->names, desk->name_count, sizeof *desk->names, TIDE_LIST_MAX,
                                 err));
@@ -66,8 +65,8 @@ static tide_status load_names(tide_desk *desk, tide_error *err)
 
 tide_status tide_desk_take_absent(tide_desk *desk, tide_error *err)
 {
-    TIDE_CLEANUP(tide_foreign_endp) tide_foreign_query *query = NULL;
-    TIDE_TRY(tide_foreign_begin(&query, desk->tx, TIDE_TEMPLATE_REPLICA_ABSENT->text, err));
+    TIDE_FOREIGN_QUERY_BY(query, tide_foreign_begin, desk->tx, TIDE_TEMPLATE_REPLICA_ABSENT->text,
+                          err);
     TIDE_EACH(tide_foreign_step(query, err)) {
         char name[TIDE_EVENT_TABLE_MAX + 1];
         const tide_view found = tide_foreign_col_bytes(query);
@@ -542,8 +541,8 @@ static tide_status store_row(tide_desk_row *row, tide_foreign_query *put, tide_e
 
 tide_status tide_desk_store(tide_desk *desk, tide_error *err)
 {
-    TIDE_CLEANUP(tide_foreign_endp) tide_foreign_query *put = NULL;
-    TIDE_TRY(tide_foreign_begin(&put, desk->tx, TIDE_TEMPLATE_APPLY_CLOCK_PUT->text, err));
+    TIDE_FOREIGN_QUERY_BY(put, tide_foreign_begin, desk->tx, TIDE_TEMPLATE_APPLY_CLOCK_PUT->text,
+                          err);
     for (tide_desk_row *row = desk->first; row; row = row->next)
         if (row->is_changed)
             TIDE_TRY(store_row(row, put, err));

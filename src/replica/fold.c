@@ -403,8 +403,8 @@ static tide_status cut_logs(tide_desk *desk, int64_t through, tide_error *err)
     for (int i = 0; i < desk->table_count; i++) {
         if (tide_table_is_narrow(desk->tables[i]))
             continue;
-        TIDE_CLEANUP(tide_foreign_endp) tide_foreign_query *query = NULL;
-        TIDE_TRY(tide_table_query(&query, desk->tx, desk->tables[i], TIDE_TABLE_LOG_CUT, err));
+        TIDE_FOREIGN_QUERY_BY(query, tide_table_query, desk->tx, desk->tables[i],
+                              TIDE_TABLE_LOG_CUT, err);
         tide_foreign_bind_i64(query, "through", through);
         TIDE_TRY(tide_foreign_run(query, NULL, err));
     }

@@ -119,8 +119,8 @@ static tide_status lower_horizon(collect_call *call, tide_foreign_tx *tx,
                                  const tide_log_origin *origin, int64_t mark, tide_error *err)
 {
     int64_t stamp = 0;
-    TIDE_CLEANUP(tide_foreign_endp) tide_foreign_query *query = NULL;
-    TIDE_TRY(begin_for(&query, tx, TIDE_TEMPLATE_APPLY_GC_FIRST_STAMP->text, origin, err));
+    TIDE_FOREIGN_QUERY_BY(query, begin_for, tx, TIDE_TEMPLATE_APPLY_GC_FIRST_STAMP->text, origin,
+                          err);
     tide_foreign_bind_i64(query, "mark", mark);
     const tide_status status = ask_number(&stamp, query, err);
     TIDE_TRY(status);
@@ -169,8 +169,7 @@ static tide_status collect_origin(collect_call *call, tide_foreign_tx *tx,
     TIDE_TRY(find_end(&end, call, tx, &origin, mark, err));
     if (end <= origin.floor)
         return TIDE_OK;
-    TIDE_CLEANUP(tide_foreign_endp) tide_foreign_query *query = NULL;
-    TIDE_TRY(begin_for(&query, tx, TIDE_TEMPLATE_APPLY_GC_EVENTS->text, &origin, err));
+    TIDE_FOREIGN_QUERY_BY(query, begin_for, tx, TIDE_TEMPLATE_APPLY_GC_EVENTS->text, &origin, err);
     tide_foreign_bind_i64(query, "through", end);
     TIDE_TRY(tide_foreign_run(query, &gone, err));
     call->out.events += gone;
@@ -183,8 +182,8 @@ static tide_status collect_origin(collect_call *call, tide_foreign_tx *tx,
 static tide_status spare_waiting(collect_call *call, tide_foreign_tx *tx, tide_error *err)
 {
     int64_t stamp = 0;
-    TIDE_CLEANUP(tide_foreign_endp) tide_foreign_query *query = NULL;
-    TIDE_TRY(tide_foreign_begin(&query, tx, TIDE_TEMPLATE_SPOOL_WAITING_STAMP->text, err));
+    TIDE_FOREIGN_QUERY_BY(query, tide_foreign_begin, tx, TIDE_TEMPLATE_SPOOL_WAITING_STAMP->text,
+                          err);
     const tide_status status = ask_number(&stamp, query, err);
     TIDE_TRY(status);
     if (status == TIDE_OK && (uint64_t)stamp < call->horizon)
@@ -252,8 +251,8 @@ static void origin_list_done(origin_list *list)
 
 static tide_status list_origins(origin_list *out, tide_foreign_tx *tx, tide_error *err)
 {
-    TIDE_CLEANUP(tide_foreign_endp) tide_foreign_query *query = NULL;
-    TIDE_TRY(tide_foreign_begin(&query, tx, TIDE_TEMPLATE_APPLY_ORIGIN_LIST->text, err));
+    TIDE_FOREIGN_QUERY_BY(query, tide_foreign_begin, tx, TIDE_TEMPLATE_APPLY_ORIGIN_LIST->text,
+                          err);
     TIDE_EACH(tide_foreign_step(query, err)) {
         TIDE_TRY(tide_list_room(&out->of, out->count, sizeof *out->of, TIDE_LIST_MAX, err));
         const tide_view origin = tide_foreign_col_bytes(query);

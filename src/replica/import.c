@@ -31,9 +31,8 @@ typedef enum standing {
 /* What stands under the name? A view is ours if it shows our events. */
 static tide_status look(standing *out, tide_foreign_tx *tx, const char *name, tide_error *err)
 {
-    TIDE_CLEANUP(tide_foreign_endp) tide_foreign_query *query = NULL;
-    TIDE_TRY(tide_foreign_start(&query, tx, TIDE_TEMPLATE_SCHEMA_FIND->text, err,
-                                tide_bind_text("name", name)));
+    TIDE_FOREIGN_QUERY(query, tx, TIDE_TEMPLATE_SCHEMA_FIND->text, err,
+                       tide_bind_text("name", name));
     *out = STANDING_NOTHING;
     TIDE_OK_IF_NONE(tide_foreign_step(query, err));
     const bool is_view = tide_view_equal(tide_foreign_col_bytes(query), tide_view_of("view"));
@@ -58,9 +57,8 @@ static tide_status find_node_column(const char **out, tide_foreign_tx *tx, const
     static const char *const needed[] = {"id",   "operation_type", "record_id",
                                          "data", "timestamp",      "processed"};
     enum { NEEDED = sizeof needed / sizeof *needed };
-    TIDE_CLEANUP(tide_foreign_endp) tide_foreign_query *query = NULL;
-    TIDE_TRY(tide_foreign_start(&query, tx, TIDE_TEMPLATE_SCHEMA_COLUMNS->text, err,
-                                tide_bind_text("name", name)));
+    TIDE_FOREIGN_QUERY(query, tx, TIDE_TEMPLATE_SCHEMA_COLUMNS->text, err,
+                       tide_bind_text("name", name));
     *out = NULL;
     size_t found = 0;
     TIDE_EACH(tide_foreign_step(query, err)) {
@@ -100,10 +98,9 @@ static tide_status take_origin(tide_node_id *out, tide_foreign_tx *tx, tide_view
 static tide_status next_number(int64_t *out, tide_foreign_tx *tx, const tide_node_id *origin,
                                tide_error *err)
 {
-    TIDE_CLEANUP(tide_foreign_endp) tide_foreign_query *query = NULL;
-    TIDE_TRY(tide_foreign_first(
-        &query, tx, TIDE_TEMPLATE_REPLICA_SEED_LAST->text, err,
-        tide_bind_blob("origin", tide_view_bytes(origin->bytes, sizeof origin->bytes))));
+    TIDE_FOREIGN_QUERY_BY(
+        query, tide_foreign_first, tx, TIDE_TEMPLATE_REPLICA_SEED_LAST->text, err,
+        tide_bind_blob("origin", tide_view_bytes(origin->bytes, sizeof origin->bytes)));
     *out = tide_foreign_col_i64(query) + 1;
     return TIDE_OK;
 }
@@ -120,8 +117,7 @@ static void bind_any(tide_foreign_query *put, const char *name, tide_foreign_que
 static tide_status import_row(tide_foreign_tx *tx, const tide_table *table,
                               tide_foreign_query *from, tide_error *err)
 {
-    TIDE_CLEANUP(tide_foreign_endp) tide_foreign_query *put = NULL;
-    TIDE_TRY(tide_foreign_begin(&put, tx, TIDE_TEMPLATE_REPLICA_SEED_PUT->text, err));
+    TIDE_FOREIGN_QUERY_BY(put, tide_foreign_begin, tx, TIDE_TEMPLATE_REPLICA_SEED_PUT->text, err);
     bind_any(put, "id", from);
     bind_any(put, "operation_type", from);
     bind_any(put, "record_id", from);
@@ -188,9 +184,8 @@ typedef struct import {
 static tide_status find_place(tide_foreign_tx *tx, int64_t table_id, char renamed[NAME_SIZE],
                               tide_buffer *place, tide_error *err)
 {
-    TIDE_CLEANUP(tide_foreign_endp) tide_foreign_query *query = NULL;
-    TIDE_TRY_FOUND(tide_foreign_first(&query, tx, TIDE_TEMPLATE_SEED_PLACE->text, err,
-                                      tide_bind_i64("table_id", table_id)));
+    TIDE_FOREIGN_QUERY_ONE(query, tx, TIDE_TEMPLATE_SEED_PLACE->text, err,
+                           tide_bind_i64("table_id", table_id));
     const tide_view name = tide_foreign_col_bytes(query);
     (void)snprintf(renamed, NAME_SIZE, "%.*s", (int)name.len, name.ptr);
     TIDE_TRY(tide_buffer_append_view(place, tide_foreign_col_bytes(query)));
@@ -237,8 +232,7 @@ static tide_status import_rows(import *s, tide_foreign_tx *tx, const tide_table 
     TIDE_CLEANUP(tide_buffer_done) tide_buffer text = tide_buffer_of(TIDE_TABLE_TEXT_MAX);
     TIDE_CLEANUP(tide_buffer_done) tide_buffer next = tide_buffer_of(PLACE_BYTES_MAX);
     TIDE_TRY(tide_table_text(&text, table, choose_walk(tide_buffer_view(place)), fill, err));
-    TIDE_CLEANUP(tide_foreign_endp) tide_foreign_query *query = NULL;
-    TIDE_TRY(tide_foreign_begin(&query, tx, tide_buffer_text(&text), err));
+    TIDE_FOREIGN_QUERY_BY(query, tide_foreign_begin, tx, tide_buffer_text(&text), err);
     bind_place(query, tide_buffer_view(place));
     tide_status status = TIDE_OK;
     while ((status = tide_foreign_step(query, err)) == TIDE_OK) {

@@ -181,9 +181,8 @@ typedef struct held_call {
 static tide_status give_held(tide_foreign_tx *tx, void *arg, tide_error *err)
 {
     const held_call *call = arg;
-    TIDE_CLEANUP(tide_foreign_endp) tide_foreign_query *query = NULL;
-    TIDE_TRY(tide_foreign_start(&query, tx, TIDE_TEMPLATE_APPLY_QUARANTINE_LIST->text, err,
-                                tide_bind_i64("limit", call->limit)));
+    TIDE_FOREIGN_QUERY(query, tx, TIDE_TEMPLATE_APPLY_QUARANTINE_LIST->text, err,
+                       tide_bind_i64("limit", call->limit));
     TIDE_EACH(tide_foreign_step(query, err)) {
         tide_quarantined held = {.epoch = 0};
         const tide_view origin = tide_foreign_col_bytes(query);
@@ -211,9 +210,8 @@ tide_status tide_node_quarantined(tide_node *node, int64_t limit, tide_quarantin
 static tide_status count_all(tide_foreign_tx *tx, void *arg, tide_error *err)
 {
     tide_node_counts *out = arg;
-    TIDE_CLEANUP(tide_foreign_endp) tide_foreign_query *query = NULL;
-    TIDE_TRY(tide_foreign_first(&query, tx, TIDE_TEMPLATE_APPLY_CONFLICT_COUNTS->text, err,
-                                TIDE_NO_BIND));
+    TIDE_FOREIGN_QUERY_BY(query, tide_foreign_first, tx, TIDE_TEMPLATE_APPLY_CONFLICT_COUNTS->text,
+                          err, TIDE_NO_BIND);
     out->conflicts = tide_foreign_col_i64(query);
     out->aside = tide_foreign_col_i64(query);
     out->quarantined = tide_foreign_col_i64(query);
@@ -224,9 +222,8 @@ static tide_status count_all(tide_foreign_tx *tx, void *arg, tide_error *err)
 static tide_status count_held(tide_foreign_tx *tx, void *arg, tide_error *err)
 {
     tide_node_counts *out = arg;
-    TIDE_CLEANUP(tide_foreign_endp) tide_foreign_query *query = NULL;
-    TIDE_TRY(tide_foreign_first(&query, tx, TIDE_TEMPLATE_APPLY_QUARANTINE_COUNTS->text, err,
-                                TIDE_NO_BIND));
+    TIDE_FOREIGN_QUERY_BY(query, tide_foreign_first, tx,
+                          TIDE_TEMPLATE_APPLY_QUARANTINE_COUNTS->text, err, TIDE_NO_BIND);
     out->quarantined = tide_foreign_col_i64(query);
     out->waiting = tide_foreign_col_i64(query);
     return TIDE_OK;

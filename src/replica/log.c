@@ -36,8 +36,7 @@ tide_status tide_log_origin_load(tide_log_origin *out, tide_foreign_tx *tx,
 {
     *out = (tide_log_origin){.origin = *origin, .epoch = epoch, .is_new = true};
     tide_cursor_init(&out->cursor, 0, TIDE_LOG_HOLES_MAX);
-    TIDE_CLEANUP(tide_foreign_endp) tide_foreign_query *query = NULL;
-    TIDE_TRY(tide_foreign_begin(&query, tx, TIDE_TEMPLATE_APPLY_ORIGIN_GET->text, err));
+    TIDE_FOREIGN_QUERY_BY(query, tide_foreign_begin, tx, TIDE_TEMPLATE_APPLY_ORIGIN_GET->text, err);
     bind_origin(query, origin, epoch);
     TIDE_OK_IF_NONE(tide_foreign_step(query, err));
     out->is_new = false;
@@ -53,8 +52,7 @@ static tide_status load_table(tide_log_table *out, const tide_log_origin *origin
                               tide_foreign_tx *tx, tide_error *err)
 {
     tide_cursor_init(&out->cursor, 0, TIDE_LOG_HOLES_MAX);
-    TIDE_CLEANUP(tide_foreign_endp) tide_foreign_query *query = NULL;
-    TIDE_TRY(tide_foreign_begin(&query, tx, TIDE_TEMPLATE_APPLY_CURSOR_GET->text, err));
+    TIDE_FOREIGN_QUERY_BY(query, tide_foreign_begin, tx, TIDE_TEMPLATE_APPLY_CURSOR_GET->text, err);
     bind_origin(query, &origin->origin, origin->epoch);
     tide_foreign_bind_text(query, "table", tide_view_of(out->name));
     TIDE_OK_IF_NONE(tide_foreign_step(query, err));
@@ -232,8 +230,8 @@ tide_status tide_log_set_processed(const tide_desk *desk, const tide_event *even
 {
     TIDE_CLEANUP(tide_buffer_done)
     tide_buffer data = tide_buffer_of((size_t)TIDE_EVENT_BYTES_MAX * 8);
-    TIDE_CLEANUP(tide_foreign_endp) tide_foreign_query *query = NULL;
-    TIDE_TRY(tide_foreign_begin(&query, desk->tx, TIDE_TEMPLATE_APPLY_EVENT_PROCESSED->text, err));
+    TIDE_FOREIGN_QUERY_BY(query, tide_foreign_begin, desk->tx,
+                          TIDE_TEMPLATE_APPLY_EVENT_PROCESSED->text, err);
     const tide_status is_known = put_data(&data, desk, event, err);
     TIDE_TRY(is_known);
     if (is_known == TIDE_OK)
@@ -254,9 +252,8 @@ static tide_status keep_event(tide_event *out, tide_desk *desk, tide_view body, 
 static tide_status next_without_data(tide_event *out, tide_desk *desk, const tide_event *after,
                                      tide_error *err)
 {
-    TIDE_CLEANUP(tide_foreign_endp) tide_foreign_query *query = NULL;
-    TIDE_TRY(
-        tide_foreign_begin(&query, desk->tx, TIDE_TEMPLATE_APPLY_EVENT_WITHOUT_DATA->text, err));
+    TIDE_FOREIGN_QUERY_BY(query, tide_foreign_begin, desk->tx,
+                          TIDE_TEMPLATE_APPLY_EVENT_WITHOUT_DATA->text, err);
     bind_origin(query, &after->origin, after->epoch);
     tide_foreign_bind_i64(query, "seq", after->seq);
     TIDE_TRY_FOUND(tide_foreign_step(query, err));
@@ -284,10 +281,8 @@ typedef struct waiting_place {
 static tide_status next_waiting(tide_event *out, tide_desk *desk, waiting_place *place,
                                 tide_error *err)
 {
-    TIDE_CLEANUP(tide_foreign_endp) tide_foreign_query *query = NULL;
-    TIDE_TRY_FOUND(
-        tide_foreign_first(&query, desk->tx, TIDE_TEMPLATE_APPLY_WAITING_WITHOUT_DATA->text, err,
-                           tide_bind_i64("stamp", place->stamp), tide_bind_i64("row", place->row)));
+    TIDE_FOREIGN_QUERY_ONE(query, desk->tx, TIDE_TEMPLATE_APPLY_WAITING_WITHOUT_DATA->text, err,
+                           tide_bind_i64("stamp", place->stamp), tide_bind_i64("row", place->row));
     place->stamp = tide_foreign_col_i64(query);
     place->row = tide_foreign_col_i64(query);
     return keep_event(out, desk, tide_foreign_col_bytes(query), err);
@@ -325,8 +320,7 @@ typedef struct marks_call {
 
 static tide_status find_stamp(tide_origin_mark *mark, tide_foreign_tx *tx, tide_error *err)
 {
-    TIDE_CLEANUP(tide_foreign_endp) tide_foreign_query *query = NULL;
-    TIDE_TRY(tide_foreign_begin(&query, tx, TIDE_TEMPLATE_SELF_STAMP->text, err));
+    TIDE_FOREIGN_QUERY_BY(query, tide_foreign_begin, tx, TIDE_TEMPLATE_SELF_STAMP->text, err);
     bind_origin(query, &mark->origin, mark->epoch);
     tide_foreign_bind_i64(query, "seq", mark->prefix);
     const tide_status status = tide_foreign_step(query, err);
@@ -337,8 +331,8 @@ static tide_status find_stamp(tide_origin_mark *mark, tide_foreign_tx *tx, tide_
 static tide_status give_marks(tide_foreign_tx *tx, void *arg, tide_error *err)
 {
     const marks_call *call = arg;
-    TIDE_CLEANUP(tide_foreign_endp) tide_foreign_query *query = NULL;
-    TIDE_TRY(tide_foreign_begin(&query, tx, TIDE_TEMPLATE_APPLY_ORIGIN_LIST->text, err));
+    TIDE_FOREIGN_QUERY_BY(query, tide_foreign_begin, tx, TIDE_TEMPLATE_APPLY_ORIGIN_LIST->text,
+                          err);
     TIDE_EACH(tide_foreign_step(query, err)) {
         tide_origin_mark mark = {.epoch = 0};
         const tide_view origin = tide_foreign_col_bytes(query);
@@ -427,8 +421,8 @@ static tide_status find_end(const read_call *call, tide_foreign_tx *tx, int64_t 
     int64_t bytes = 0;
     int64_t last = call->after;
     int64_t whole = last;
-    TIDE_CLEANUP(tide_foreign_endp) tide_foreign_query *query = NULL;
-    TIDE_TRY(tide_foreign_begin(&query, tx, TIDE_TEMPLATE_APPLY_EVENT_SIZES->text, err));
+    TIDE_FOREIGN_QUERY_BY(query, tide_foreign_begin, tx, TIDE_TEMPLATE_APPLY_EVENT_SIZES->text,
+                          err);
     bind_origin(query, call->origin, call->epoch);
     tide_foreign_bind_i64(query, "after", call->after);
     tide_foreign_bind_i64(query, "through", prefix);
@@ -457,8 +451,8 @@ static tide_status find_end(const read_call *call, tide_foreign_tx *tx, int64_t 
 
 static tide_status give_events(const read_call *call, tide_foreign_tx *tx, tide_error *err)
 {
-    TIDE_CLEANUP(tide_foreign_endp) tide_foreign_query *query = NULL;
-    TIDE_TRY(tide_foreign_begin(&query, tx, TIDE_TEMPLATE_APPLY_EVENT_BODIES->text, err));
+    TIDE_FOREIGN_QUERY_BY(query, tide_foreign_begin, tx, TIDE_TEMPLATE_APPLY_EVENT_BODIES->text,
+                          err);
     bind_origin(query, call->origin, call->epoch);
     tide_foreign_bind_i64(query, "after", call->after);
     tide_foreign_bind_i64(query, "through", call->through);

@@ -124,8 +124,7 @@ static tide_status make_id(tide_foreign_tx *tx, tide_node_id *out, tide_error *e
 
 static tide_status ask_number(tide_foreign_tx *tx, const char *text, int64_t *out, tide_error *err)
 {
-    TIDE_CLEANUP(tide_foreign_endp) tide_foreign_query *query = NULL;
-    TIDE_TRY(tide_foreign_first(&query, tx, text, err, TIDE_NO_BIND));
+    TIDE_FOREIGN_QUERY_BY(query, tide_foreign_first, tx, text, err, TIDE_NO_BIND);
     *out = tide_foreign_col_i64(query);
     return TIDE_OK;
 }
@@ -138,8 +137,7 @@ typedef struct lowest {
 static tide_status find_lowest(void *arg, const tide_table *table, tide_error *err)
 {
     lowest *wanted = arg;
-    TIDE_CLEANUP(tide_foreign_endp) tide_foreign_query *query = NULL;
-    TIDE_TRY(tide_table_query(&query, wanted->tx, table, TIDE_TABLE_LOG_FIRST, err));
+    TIDE_FOREIGN_QUERY_BY(query, tide_table_query, wanted->tx, table, TIDE_TABLE_LOG_FIRST, err);
     TIDE_TRY(tide_foreign_step(query, err));
     const bool has_rows = !tide_foreign_col_is_null(query);
     const int64_t first = tide_foreign_col_i64(query);

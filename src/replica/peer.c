@@ -46,9 +46,8 @@ static tide_status tell_table(void *arg, const tide_table *table, tide_error *er
     char *sql[TIDE_SYNC_TABLE_SQL_MAX + 1] = {NULL};
     int count = 0;
     tide_status status;
-    TIDE_CLEANUP(tide_foreign_endp) tide_foreign_query *query = NULL;
-    TIDE_TRY(tide_foreign_start(&query, t->tx, TIDE_TEMPLATE_PEER_TABLE_SQL->text, err,
-                                tide_bind_text("name", table->name)));
+    TIDE_FOREIGN_QUERY(query, t->tx, TIDE_TEMPLATE_PEER_TABLE_SQL->text, err,
+                       tide_bind_text("name", table->name));
     while ((status = tide_foreign_step(query, err)) == TIDE_OK && count < TIDE_SYNC_TABLE_SQL_MAX) {
         const tide_view text = tide_foreign_col_bytes(query);
         sql[count] = strndup(text.ptr, text.len);
@@ -375,10 +374,8 @@ static bool read_node(tide_node_id *out, tide_view bytes)
 static tide_status list_marks(tide_foreign_tx *tx, const listing *l, const tide_node_id *peer,
                               tide_error *err)
 {
-    TIDE_CLEANUP(tide_foreign_endp) tide_foreign_query *query = NULL;
-    TIDE_TRY(
-        tide_foreign_start(&query, tx, TIDE_TEMPLATE_PEER_MARK_LIST->text, err,
-                           tide_bind_blob("peer", tide_view_bytes(peer->bytes, TIDE_NODE_LEN))));
+    TIDE_FOREIGN_QUERY(query, tx, TIDE_TEMPLATE_PEER_MARK_LIST->text, err,
+                       tide_bind_blob("peer", tide_view_bytes(peer->bytes, TIDE_NODE_LEN)));
     TIDE_EACH(tide_foreign_step(query, err)) {
         tide_node_id origin;
         if (!read_node(&origin, tide_foreign_col_bytes(query)))
@@ -393,8 +390,7 @@ static tide_status list_marks(tide_foreign_tx *tx, const listing *l, const tide_
 static tide_status list_peers(tide_foreign_tx *tx, void *arg, tide_error *err)
 {
     const listing *l = arg;
-    TIDE_CLEANUP(tide_foreign_endp) tide_foreign_query *query = NULL;
-    TIDE_TRY(tide_foreign_begin(&query, tx, TIDE_TEMPLATE_PEER_LIST->text, err));
+    TIDE_FOREIGN_QUERY_BY(query, tide_foreign_begin, tx, TIDE_TEMPLATE_PEER_LIST->text, err);
     TIDE_EACH(tide_foreign_step(query, err)) {
         tide_peer_seen peer = {.name = ""};
         if (!read_node(&peer.node, tide_foreign_col_bytes(query)))
@@ -447,8 +443,7 @@ static tide_status tell_cursor(const cursors *c, tide_foreign_query *query, tide
 
 static tide_status tell_cursors(tide_foreign_tx *tx, void *arg, tide_error *err)
 {
-    TIDE_CLEANUP(tide_foreign_endp) tide_foreign_query *query = NULL;
-    TIDE_TRY(tide_foreign_begin(&query, tx, TIDE_TEMPLATE_PEER_CURSOR_LIST->text, err));
+    TIDE_FOREIGN_QUERY_BY(query, tide_foreign_begin, tx, TIDE_TEMPLATE_PEER_CURSOR_LIST->text, err);
     TIDE_EACH(tide_foreign_step(query, err))
         TIDE_TRY(tell_cursor(arg, query, err));
     return TIDE_OK;

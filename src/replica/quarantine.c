@@ -45,8 +45,7 @@ static tide_status add_defaults(tide_event *out, tide_desk *desk, const tide_tab
                                 tide_error *err)
 {
     const int given = out->column_count;
-    TIDE_CLEANUP(tide_foreign_endp) tide_foreign_query *query = NULL;
-    TIDE_TRY(tide_table_query(&query, desk->tx, table, TIDE_TABLE_DEFAULTS, err));
+    TIDE_FOREIGN_QUERY_BY(query, tide_table_query, desk->tx, table, TIDE_TABLE_DEFAULTS, err);
     TIDE_TRY(tide_foreign_step(query, err));
     for (int i = 0; i < table->column_count; i++) {
         const tide_sql_value value = tide_foreign_col(query);

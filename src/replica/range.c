@@ -112,8 +112,7 @@ static tide_status find_table(tide_table *out, tide_foreign_tx *tx, const range_
 static tide_status count_rows(int64_t *out, tide_foreign_tx *tx, const tide_table *table,
                               const tide_range *range, tide_error *err)
 {
-    TIDE_CLEANUP(tide_foreign_endp) tide_foreign_query *query = NULL;
-    TIDE_TRY(begin(&query, tx, table, range, true, err));
+    TIDE_FOREIGN_QUERY_BY(query, begin, tx, table, range, true, err);
     const tide_status status = tide_foreign_step(query, err);
     TIDE_TRY(status);
     *out = status == TIDE_OK ? tide_foreign_col_i64(query) : 0;
@@ -129,8 +128,7 @@ static tide_status give_parts(tide_foreign_tx *tx, const range_call *call, const
     tide_status status;
     TIDE_CLEANUP(tide_buffer_done) tide_buffer key = tide_buffer_of(TIDE_EVENT_KEY_BYTES_MAX);
     TIDE_CLEANUP(tide_buffer_done) tide_buffer bytes = tide_buffer_of(ROW_BYTES_MAX);
-    TIDE_CLEANUP(tide_foreign_endp) tide_foreign_query *query = NULL;
-    TIDE_TRY(begin(&query, tx, table, call->range, false, err));
+    TIDE_FOREIGN_QUERY_BY(query, begin, tx, table, call->range, false, err);
     for (int64_t seen = 0; call->max == 0 || seen < call->max;) {
         status = tide_range_next(row, &key, &bytes, query, table, err);
         TIDE_TRY(status);

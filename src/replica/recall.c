@@ -8,12 +8,11 @@
 static tide_status find_event(tide_event *out, tide_desk *desk, const tide_stamp *stamp,
                               tide_error *err)
 {
-    TIDE_CLEANUP(tide_foreign_endp) tide_foreign_query *query = NULL;
-    TIDE_TRY_FOUND(tide_foreign_first(
-        &query, desk->tx, TIDE_TEMPLATE_APPLY_EVENT_OF_STAMP->text, err,
+    TIDE_FOREIGN_QUERY_ONE(
+        query, desk->tx, TIDE_TEMPLATE_APPLY_EVENT_OF_STAMP->text, err,
         tide_bind_blob("origin", tide_view_bytes(stamp->node.bytes, TIDE_NODE_LEN)),
         tide_bind_i64("timestamp", tide_stamp_us(stamp) / 1000),
-        tide_bind_i64("stamp", (int64_t)stamp->time)));
+        tide_bind_i64("stamp", (int64_t)stamp->time));
     const tide_view body = tide_foreign_col_bytes(query);
     const char *copy = tide_arena_copy(&desk->arena, body.ptr, body.len);
     TIDE_NEED_MEMORY(copy, err);

@@ -89,8 +89,8 @@ static tide_status mark_loose(const tide_table *table, tide_view names, tide_err
 
 tide_status tide_references_load(tide_desk *desk, tide_error *err)
 {
-    TIDE_CLEANUP(tide_foreign_endp) tide_foreign_query *query = NULL;
-    TIDE_TRY(tide_foreign_begin(&query, desk->tx, TIDE_TEMPLATE_REFERENCE_LIST->text, err));
+    TIDE_FOREIGN_QUERY_BY(query, tide_foreign_begin, desk->tx, TIDE_TEMPLATE_REFERENCE_LIST->text,
+                          err);
     TIDE_EACH(tide_foreign_step(query, err)) {
         const tide_table *table = tide_desk_table_by_id(desk, tide_foreign_col_i64(query));
         const tide_view names = tide_foreign_col_bytes(query);
@@ -146,9 +146,8 @@ static tide_status has_parent(bool *out, tide_desk *desk, const tide_desk_row *r
     *out = true;
     if (!is_enforced(desk, foreign) || is_null_among(row->values, foreign->column, foreign->count))
         return TIDE_OK;
-    TIDE_CLEANUP(tide_foreign_endp) tide_foreign_query *query = NULL;
-    TIDE_TRY(tide_table_query_at(&query, desk->tx, row->table, TIDE_TABLE_FOREIGN_PARENT, reference,
-                                 err));
+    TIDE_FOREIGN_QUERY_BY(query, tide_table_query_at, desk->tx, row->table,
+                          TIDE_TABLE_FOREIGN_PARENT, reference, err);
     for (int k = 0; k < foreign->count; k++)
         tide_table_bind(query, 'c', foreign->column[k], &row->values[foreign->column[k]]);
     const tide_status status = tide_foreign_step(query, err);
@@ -194,9 +193,8 @@ tide_status tide_references_children(tide_found *out, tide_desk *desk, const tid
         foreign->is_touched = true;
         return TIDE_OK;
     }
-    TIDE_CLEANUP(tide_foreign_endp) tide_foreign_query *query = NULL;
-    TIDE_TRY(
-        tide_table_query_at(&query, desk->tx, child, TIDE_TABLE_FOREIGN_CHILDREN, reference, err));
+    TIDE_FOREIGN_QUERY_BY(query, tide_table_query_at, desk->tx, child, TIDE_TABLE_FOREIGN_CHILDREN,
+                          reference, err);
     for (int k = 0; k < foreign->count; k++)
         tide_table_bind(query, 'c', k, &values[foreign->parent_column[k]]);
     return tide_found_collect(out, desk, child, query, err);
@@ -207,9 +205,8 @@ tide_status tide_references_orphans(tide_found *out, tide_desk *desk, const tide
 {
     if (!is_enforced(desk, &child->foreign[reference]))
         return TIDE_OK;
-    TIDE_CLEANUP(tide_foreign_endp) tide_foreign_query *query = NULL;
-    TIDE_TRY(
-        tide_table_query_at(&query, desk->tx, child, TIDE_TABLE_FOREIGN_ORPHANS, reference, err));
+    TIDE_FOREIGN_QUERY_BY(query, tide_table_query_at, desk->tx, child, TIDE_TABLE_FOREIGN_ORPHANS,
+                          reference, err);
     return tide_found_collect(out, desk, child, query, err);
 }
 
@@ -453,9 +450,8 @@ tide_status tide_references_apply(tide_hold *why, tide_desk *desk, const tide_ta
 static tide_status read_all(tide_buffer *out, tide_foreign_tx *tx, int64_t table_id,
                             tide_error *err)
 {
-    TIDE_CLEANUP(tide_foreign_endp) tide_foreign_query *query = NULL;
-    TIDE_TRY(tide_foreign_start(&query, tx, TIDE_TEMPLATE_REFERENCE_OF_TABLE->text, err,
-                                tide_bind_i64("table_id", table_id)));
+    TIDE_FOREIGN_QUERY(query, tx, TIDE_TEMPLATE_REFERENCE_OF_TABLE->text, err,
+                       tide_bind_i64("table_id", table_id));
     TIDE_EACH(tide_foreign_step(query, err)) {
         const tide_view names = tide_foreign_col_bytes(query);
         if (tide_buffer_append_u32(out, (uint32_t)names.len) < TIDE_OK ||

@@ -88,9 +88,8 @@ static tide_status compare_added(bool *is_changed, tide_foreign_tx *tx, const ti
     int added[TIDE_TABLE_COLUMNS_MAX];
     for (int i = first; i < table->column_count; i++)
         added[i - first] = i;
-    TIDE_CLEANUP(tide_foreign_endp) tide_foreign_query *query = NULL;
-    TIDE_TRY(tide_table_query_some(&query, tx, table, TIDE_TABLE_ROW_ADDED, added,
-                                   table->column_count - first, err));
+    TIDE_FOREIGN_QUERY_BY(query, tide_table_query_some, tx, table, TIDE_TABLE_ROW_ADDED, added,
+                          table->column_count - first, err);
     for (int i = 0; i < table->key_count; i++)
         tide_table_bind(query, 'k', i, &values[table->key[i]]);
     const tide_status status = tide_foreign_step(query, err);
@@ -127,9 +126,8 @@ static tide_status find_clock(known *out, bool *is_changed, tide_foreign_tx *tx,
                               const tide_table *table, tide_view key, const tide_sql_value *values,
                               tide_error *err)
 {
-    TIDE_CLEANUP(tide_foreign_endp) tide_foreign_query *query = NULL;
-    TIDE_TRY(tide_foreign_start(&query, tx, TIDE_TEMPLATE_REPLICA_CLOCK_FIND->text, err,
-                                tide_bind_i64("table_id", table->id), tide_bind_blob("key", key)));
+    TIDE_FOREIGN_QUERY(query, tx, TIDE_TEMPLATE_REPLICA_CLOCK_FIND->text, err,
+                       tide_bind_i64("table_id", table->id), tide_bind_blob("key", key));
     *out = KNOWN_NOT;
     TIDE_OK_IF_NONE(tide_foreign_step(query, err));
     const bool exists = tide_foreign_col_i64(query) != 0;
@@ -194,8 +192,7 @@ static tide_status step_rows(tide_foreign_tx *tx, void *arg, tide_error *err)
 static tide_status scan_clock(scan *s, tide_foreign_tx *tx, const tide_table *table, tide_view key,
                               tide_sql_value *values, tide_error *err)
 {
-    TIDE_CLEANUP(tide_foreign_endp) tide_foreign_query *get = NULL;
-    TIDE_TRY(tide_table_query(&get, tx, table, TIDE_TABLE_ROW_GET, err));
+    TIDE_FOREIGN_QUERY_BY(get, tide_table_query, tx, table, TIDE_TABLE_ROW_GET, err);
     TIDE_TRY(bind_key(get, table, key, values, err));
     const tide_status status = tide_foreign_step(get, err);
     if (status != TIDE_NONE)
@@ -214,11 +211,9 @@ static tide_status step_clocks(tide_foreign_tx *tx, void *arg, tide_error *err)
     TIDE_CLEANUP(tide_freep)
     tide_sql_value *values = calloc((size_t)table.column_count, sizeof *values);
     TIDE_NEED_MEMORY(values, err);
-    TIDE_CLEANUP(tide_foreign_endp) tide_foreign_query *clocks = NULL;
-    TIDE_TRY(tide_foreign_start(&clocks, tx, TIDE_TEMPLATE_REPLICA_CLOCKS_OF->text, err,
-                                tide_bind_i64("table_id", table.id),
-                                tide_bind_blob("after", tide_buffer_view(&s->last)),
-                                tide_bind_i64("limit", STEP_ROWS)));
+    TIDE_FOREIGN_QUERY(
+        clocks, tx, TIDE_TEMPLATE_REPLICA_CLOCKS_OF->text, err, tide_bind_i64("table_id", table.id),
+        tide_bind_blob("after", tide_buffer_view(&s->last)), tide_bind_i64("limit", STEP_ROWS));
     TIDE_CLEANUP(tide_buffer_done) tide_buffer last = tide_buffer_of(KEY_BYTES_MAX);
     int rows = 0;
     TIDE_EACH(tide_foreign_step(clocks, err)) {

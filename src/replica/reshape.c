@@ -108,8 +108,7 @@ static tide_status move_prints(const shape *s, tide_buffer *out, tide_view bytes
 static tide_status print_defaults(shape *s, tide_error *err)
 {
     const tide_table after = with_id(s->after, s->before->id);
-    TIDE_CLEANUP(tide_foreign_endp) tide_foreign_query *query = NULL;
-    TIDE_TRY(tide_table_query(&query, s->tx, &after, TIDE_TABLE_DEFAULTS, err));
+    TIDE_FOREIGN_QUERY_BY(query, tide_table_query, s->tx, &after, TIDE_TABLE_DEFAULTS, err);
     TIDE_TRY(tide_foreign_step(query, err));
     for (int i = 0; i < after.column_count; i++) {
         const tide_sql_value value = tide_foreign_col(query);
@@ -158,10 +157,9 @@ static tide_status keep(tide_view *out, tide_arena *arena, tide_view bytes, tide
 static tide_status read_rows(const shape *s, tide_arena *arena, tide_view after, stored *rows,
                              int *count, tide_error *err)
 {
-    TIDE_CLEANUP(tide_foreign_endp) tide_foreign_query *query = NULL;
-    TIDE_TRY(tide_foreign_start(&query, s->tx, TIDE_TEMPLATE_RESHAPE_CLOCKS->text, err,
-                                tide_bind_i64("table_id", s->before->id),
-                                tide_bind_blob("after", after), tide_bind_i64("limit", PAGE_ROWS)));
+    TIDE_FOREIGN_QUERY(query, s->tx, TIDE_TEMPLATE_RESHAPE_CLOCKS->text, err,
+                       tide_bind_i64("table_id", s->before->id), tide_bind_blob("after", after),
+                       tide_bind_i64("limit", PAGE_ROWS));
     tide_status status = TIDE_OK;
     for (*count = 0; (status = tide_foreign_step(query, err)) == TIDE_OK; ++*count) {
         stored *row = &rows[*count];

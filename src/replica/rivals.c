@@ -64,9 +64,8 @@ static tide_status force(tide_desk *desk, const tide_desk_row *row, tide_error *
 {
     int columns[TIDE_EVENT_COLUMNS_MAX];
     const int count = tide_rivals_columns(row, true, columns);
-    TIDE_CLEANUP(tide_foreign_endp) tide_foreign_query *query = NULL;
-    TIDE_TRY(tide_table_query_some(&query, desk->tx, row->table, TIDE_TABLE_ROW_FORCE, columns,
-                                   count, err));
+    TIDE_FOREIGN_QUERY_BY(query, tide_table_query_some, desk->tx, row->table, TIDE_TABLE_ROW_FORCE,
+                          columns, count, err);
     for (int i = 0; i < count; i++)
         tide_table_bind(query, 'c', columns[i], &row->values[columns[i]]);
     return tide_foreign_run(query, NULL, err);

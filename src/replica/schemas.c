@@ -187,9 +187,8 @@ tide_status tide_schemas_follow(tide_foreign_tx *tx, const tide_table *before,
                  strcasecmp(before->columns[i].name, after->columns[map[i]].name) != 0;
     if (!is_any)
         return TIDE_OK;
-    TIDE_CLEANUP(tide_foreign_endp) tide_foreign_query *query = NULL;
-    TIDE_TRY(tide_foreign_start(&query, tx, TIDE_TEMPLATE_SCHEMAS_LIST->text, err,
-                                tide_bind_text("table_name", before->name)));
+    TIDE_FOREIGN_QUERY(query, tx, TIDE_TEMPLATE_SCHEMAS_LIST->text, err,
+                       tide_bind_text("table_name", before->name));
     TIDE_EACH(tide_foreign_step(query, err)) {
         TIDE_CLEANUP(tide_buffer_done) tide_buffer becomes = tide_buffer_of(NAMES_BYTES_MAX);
         const int64_t schema = tide_foreign_col_i64(query);
@@ -204,9 +203,8 @@ tide_status tide_schemas_follow(tide_foreign_tx *tx, const tide_table *before,
 tide_status tide_schemas_had(bool *out, tide_foreign_tx *tx, const tide_table *table,
                              const char *name, tide_error *err)
 {
-    TIDE_CLEANUP(tide_foreign_endp) tide_foreign_query *query = NULL;
-    TIDE_TRY(tide_foreign_start(&query, tx, TIDE_TEMPLATE_SCHEMAS_LIST->text, err,
-                                tide_bind_text("table_name", table->name)));
+    TIDE_FOREIGN_QUERY(query, tx, TIDE_TEMPLATE_SCHEMAS_LIST->text, err,
+                       tide_bind_text("table_name", table->name));
     *out = false;
     TIDE_EACH(tide_foreign_step(query, err)) {
         (void)tide_foreign_col_i64(query);

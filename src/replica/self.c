@@ -84,9 +84,8 @@ static tide_status run_key(tide_foreign_tx *tx, const char *text, const char *ke
 
 static tide_status get_highest(int64_t *out, tide_foreign_tx *tx, tide_error *err)
 {
-    TIDE_CLEANUP(tide_foreign_endp) tide_foreign_query *query = NULL;
-    TIDE_TRY(
-        tide_foreign_first(&query, tx, TIDE_TEMPLATE_REPLICA_SEQ_LAST->text, err, TIDE_NO_BIND));
+    TIDE_FOREIGN_QUERY_BY(query, tide_foreign_first, tx, TIDE_TEMPLATE_REPLICA_SEQ_LAST->text, err,
+                          TIDE_NO_BIND);
     *out = tide_foreign_col_i64(query);
     return TIDE_OK;
 }
@@ -154,11 +153,10 @@ static tide_status is_known_peer(tide_foreign_tx *tx, void *arg, tide_error *err
 static tide_status get_acknowledged(int64_t *out, tide_foreign_tx *tx, const tide_node_id *self,
                                     int64_t epoch, tide_error *err)
 {
-    TIDE_CLEANUP(tide_foreign_endp) tide_foreign_query *query = NULL;
-    TIDE_TRY(
-        tide_foreign_first(&query, tx, TIDE_TEMPLATE_APPLY_GREATEST_MARK->text, err,
-                           tide_bind_blob("origin", tide_view_bytes(self->bytes, TIDE_NODE_LEN)),
-                           tide_bind_i64("epoch", epoch)));
+    TIDE_FOREIGN_QUERY_BY(query, tide_foreign_first, tx, TIDE_TEMPLATE_APPLY_GREATEST_MARK->text,
+                          err,
+                          tide_bind_blob("origin", tide_view_bytes(self->bytes, TIDE_NODE_LEN)),
+                          tide_bind_i64("epoch", epoch));
     *out = tide_foreign_col_is_null(query) ? 0 : tide_foreign_col_i64(query);
     return TIDE_OK;
 }

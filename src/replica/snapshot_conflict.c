@@ -156,8 +156,8 @@ static tide_status list_write(const tide_snapshot_meeting *m, int column, const 
                               const tide_view *value, int64_t found_at_us, tide_error *err)
 {
     int64_t changed = 0;
-    TIDE_CLEANUP(tide_foreign_endp) tide_foreign_query *query = NULL;
-    TIDE_TRY(begin(&query, m, TIDE_TEMPLATE_SNAPSHOT_CONFLICT_PUT->text, column, stamp, err));
+    TIDE_FOREIGN_QUERY_BY(query, begin, m, TIDE_TEMPLATE_SNAPSHOT_CONFLICT_PUT->text, column, stamp,
+                          err);
     tide_foreign_bind_i64(query, "found_at", found_at_us);
     if (value)
         tide_foreign_bind_blob(query, "value", *value);
@@ -239,10 +239,9 @@ static void listed_done(listed *l)
 
 static tide_status load_listed(listed *out, const tide_snapshot_meeting *m, tide_error *err)
 {
-    TIDE_CLEANUP(tide_foreign_endp) tide_foreign_query *query = NULL;
-    TIDE_TRY(tide_foreign_start(&query, m->r->tx, TIDE_TEMPLATE_SNAPSHOT_CONFLICTS->text, err,
-                                tide_bind_i64("table", m->row->table->id),
-                                tide_bind_blob("key", m->row->key)));
+    TIDE_FOREIGN_QUERY(query, m->r->tx, TIDE_TEMPLATE_SNAPSHOT_CONFLICTS->text, err,
+                       tide_bind_i64("table", m->row->table->id),
+                       tide_bind_blob("key", m->row->key));
     TIDE_EACH(tide_foreign_step(query, err)) {
         TIDE_TRY(tide_list_room(&out->of, out->count, sizeof *out->of, TIDE_LIST_MAX, err));
         tide_snapshot_conflict *one = &out->of[out->count++];
@@ -272,9 +271,8 @@ static tide_status drop_listed(const tide_snapshot_meeting *m, tide_error *err)
             TIDE_TRY(tide_snapshot_maker_has(&is_over, m->r, &one->stamp, err));
         if (!is_over)
             continue;
-        TIDE_CLEANUP(tide_foreign_endp) tide_foreign_query *query = NULL;
-        TIDE_TRY(begin(&query, m, TIDE_TEMPLATE_SNAPSHOT_CONFLICT_CUT->text, one->column,
-                       &one->stamp, err));
+        TIDE_FOREIGN_QUERY_BY(query, begin, m, TIDE_TEMPLATE_SNAPSHOT_CONFLICT_CUT->text,
+                              one->column, &one->stamp, err);
         TIDE_TRY(tide_foreign_run(query, NULL, err));
     }
     return TIDE_OK;

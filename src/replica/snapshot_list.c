@@ -163,8 +163,7 @@ static tide_status read_info(tide_snapshot_info *out, tide_foreign_query *query,
 static tide_status read_list(tide_foreign_tx *tx, void *arg, tide_error *err)
 {
     infos *list = arg;
-    TIDE_CLEANUP(tide_foreign_endp) tide_foreign_query *query = NULL;
-    TIDE_TRY(tide_foreign_begin(&query, tx, TIDE_TEMPLATE_SNAPSHOT_LIST->text, err));
+    TIDE_FOREIGN_QUERY_BY(query, tide_foreign_begin, tx, TIDE_TEMPLATE_SNAPSHOT_LIST->text, err);
     TIDE_EACH(tide_foreign_step(query, err)) {
         TIDE_TRY(tide_list_room(&list->of, list->count, sizeof *list->of, TIDE_LIST_MAX, err));
         list->of[list->count] = (tide_snapshot_info){.bytes = 0};

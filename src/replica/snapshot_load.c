@@ -24,11 +24,10 @@ static tide_status put_clock(tide_foreign_tx *tx, const tide_table *table,
     const tide_row_clock *clock = &row->clock;
     TIDE_CLEANUP(tide_buffer_done)
     tide_buffer prints = tide_buffer_of((size_t)TIDE_TABLE_COLUMNS_MAX * TIDE_TABLE_PRINT_LEN);
-    TIDE_CLEANUP(tide_foreign_endp) tide_foreign_query *query = NULL;
-    TIDE_TRY(tide_foreign_start(&query, tx, TIDE_TEMPLATE_APPLY_CLOCK_PUT->text, err,
-                                tide_bind_i64("table", table->id), tide_bind_blob("key", row->key),
-                                tide_bind_blob("clock", row->clock_bytes),
-                                tide_bind_i64("aside", row->aside)));
+    TIDE_FOREIGN_QUERY(query, tx, TIDE_TEMPLATE_APPLY_CLOCK_PUT->text, err,
+                       tide_bind_i64("table", table->id), tide_bind_blob("key", row->key),
+                       tide_bind_blob("clock", row->clock_bytes),
+                       tide_bind_i64("aside", row->aside));
     if (row->is_here) {
         TIDE_TRY(tide_table_prints(&prints, row->values, table->column_count, err));
         tide_foreign_bind_blob(query, "digest", tide_buffer_view(&prints));
@@ -54,8 +53,8 @@ static tide_status put_conflicts(tide_foreign_tx *tx, const tide_table *table,
 {
     for (int i = 0; i < row->conflict_count; i++) {
         const tide_snapshot_conflict *one = &row->conflicts[i];
-        TIDE_CLEANUP(tide_foreign_endp) tide_foreign_query *query = NULL;
-        TIDE_TRY(begin_of(&query, tx, TIDE_TEMPLATE_SNAPSHOT_CONFLICT_PUT->text, table, row, err));
+        TIDE_FOREIGN_QUERY_BY(query, begin_of, tx, TIDE_TEMPLATE_SNAPSHOT_CONFLICT_PUT->text, table,
+                              row, err);
         tide_foreign_bind_i64(query, "col", one->column);
         tide_foreign_bind_i64(query, "time", (int64_t)one->stamp.time);
         tide_foreign_bind_blob(query, "node",
@@ -66,8 +65,8 @@ static tide_status put_conflicts(tide_foreign_tx *tx, const tide_table *table,
         TIDE_TRY(tide_foreign_run(query, NULL, err));
     }
     for (int i = 0; i < row->known_count; i++) {
-        TIDE_CLEANUP(tide_foreign_endp) tide_foreign_query *query = NULL;
-        TIDE_TRY(begin_of(&query, tx, TIDE_TEMPLATE_APPLY_KNOWN_PUT->text, table, row, err));
+        TIDE_FOREIGN_QUERY_BY(query, begin_of, tx, TIDE_TEMPLATE_APPLY_KNOWN_PUT->text, table, row,
+                              err);
         tide_foreign_bind_i64(query, "col", row->knowledge[i].column);
         tide_foreign_bind_i64(query, "time", (int64_t)row->knowledge[i].stamp.time);
         tide_foreign_bind_blob(query, "node",

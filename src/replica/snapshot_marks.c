@@ -33,8 +33,8 @@ static tide_status keep_mark(tide_restore_run *u, tide_foreign_query *query, tid
 
 tide_status tide_restore_load_marks(tide_restore_run *u, tide_error *err)
 {
-    TIDE_CLEANUP(tide_foreign_endp) tide_foreign_query *query = NULL;
-    TIDE_TRY(tide_foreign_begin(&query, u->r.tx, TIDE_TEMPLATE_APPLY_ORIGIN_LIST->text, err));
+    TIDE_FOREIGN_QUERY_BY(query, tide_foreign_begin, u->r.tx, TIDE_TEMPLATE_APPLY_ORIGIN_LIST->text,
+                          err);
     TIDE_EACH(tide_foreign_step(query, err))
         TIDE_TRY(keep_mark(u, query, err));
     return TIDE_OK;

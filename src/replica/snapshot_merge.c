@@ -250,11 +250,10 @@ tide_status tide_snapshot_keep_knowledge(tide_restoring *r, tide_error *err)
 {
     for (int i = 0; i < r->here_count; i++) {
         const int64_t cut = tide_snapshot_cut_of(r, &r->here[i].origin, r->here[i].epoch);
-        TIDE_CLEANUP(tide_foreign_endp) tide_foreign_query *query = NULL;
-        TIDE_TRY(tide_foreign_start(
-            &query, r->tx, TIDE_TEMPLATE_SNAPSHOT_EVENTS_ABOVE->text, err,
+        TIDE_FOREIGN_QUERY(
+            query, r->tx, TIDE_TEMPLATE_SNAPSHOT_EVENTS_ABOVE->text, err,
             tide_bind_blob("origin", tide_view_bytes(r->here[i].origin.bytes, TIDE_NODE_LEN)),
-            tide_bind_i64("epoch", r->here[i].epoch), tide_bind_i64("after", cut < 0 ? 0 : cut)));
+            tide_bind_i64("epoch", r->here[i].epoch), tide_bind_i64("after", cut < 0 ? 0 : cut));
         TIDE_EACH(tide_foreign_step(query, err)) {
             TIDE_CLEANUP(tide_event_done) tide_event event = {.columns = NULL};
             TIDE_TRY(tide_event_decode(&event, tide_foreign_col_bytes(query), err));

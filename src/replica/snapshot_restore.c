@@ -107,8 +107,7 @@ static tide_status ask_number(int64_t *out, tide_foreign_query *query, tide_erro
 
 static tide_status ask(int64_t *out, tide_foreign_tx *tx, const char *text, tide_error *err)
 {
-    TIDE_CLEANUP(tide_foreign_endp) tide_foreign_query *query = NULL;
-    TIDE_TRY(tide_foreign_begin(&query, tx, text, err));
+    TIDE_FOREIGN_QUERY_BY(query, tide_foreign_begin, tx, text, err);
     return ask_number(out, query, err);
 }
 
@@ -120,8 +119,8 @@ static tide_status look_for_rows(tide_restore_run *u, tide_error *err)
     TIDE_TRY(ask(&any, u->r.tx, TIDE_TEMPLATE_SNAPSHOT_ANY_CLOCK->text, err));
     bool is_bulk = u->call->may_be_bulk && any == 0 && !u->r.has_conflicts;
     for (int i = 0; is_bulk && i < u->target_count; i++) {
-        TIDE_CLEANUP(tide_foreign_endp) tide_foreign_query *query = NULL;
-        TIDE_TRY(tide_table_query(&query, u->r.tx, u->targets[i].table, TIDE_TABLE_COUNT, err));
+        TIDE_FOREIGN_QUERY_BY(query, tide_table_query, u->r.tx, u->targets[i].table,
+                              TIDE_TABLE_COUNT, err);
         TIDE_TRY(ask_number(&any, query, err));
         is_bulk = any == 0 && u->targets[i].is_same;
     }
@@ -136,14 +135,13 @@ static tide_status find_gap(tide_restore_run *u, const tide_snapshot_target *tar
                             tide_view until, tide_view keys[GAP_KEYS], int *count, tide_error *err)
 {
     tide_status status = TIDE_OK;
-    TIDE_CLEANUP(tide_foreign_endp) tide_foreign_query *query = NULL;
-    TIDE_TRY(tide_foreign_start(&query, u->r.tx,
-                                until.len > 0 ? TIDE_TEMPLATE_SNAPSHOT_KEYS_BETWEEN->text
-                                              : TIDE_TEMPLATE_SNAPSHOT_KEYS_BEHIND->text,
-                                err, tide_bind_i64("table", target->table->id),
-                                tide_bind_blob("after", tide_buffer_view(&u->r.last_key)),
-                                TIDE_BIND_IF(until.len > 0, tide_bind_blob("until", until)),
-                                tide_bind_i64("limit", GAP_KEYS)));
+    TIDE_FOREIGN_QUERY(query, u->r.tx,
+                       until.len > 0 ? TIDE_TEMPLATE_SNAPSHOT_KEYS_BETWEEN->text
+                                     : TIDE_TEMPLATE_SNAPSHOT_KEYS_BEHIND->text,
+                       err, tide_bind_i64("table", target->table->id),
+                       tide_bind_blob("after", tide_buffer_view(&u->r.last_key)),
+                       TIDE_BIND_IF(until.len > 0, tide_bind_blob("until", until)),
+                       tide_bind_i64("limit", GAP_KEYS));
     while (*count < GAP_KEYS && (status = tide_foreign_step(query, err)) == TIDE_OK) {
         const tide_view key = tide_foreign_col_bytes(query);
         const char *copy = tide_arena_copy(&u->desk.arena, key.ptr, key.len);

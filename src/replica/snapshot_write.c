@@ -116,9 +116,8 @@ static void statements_done(statements *s)
 static tide_status load_statements(statements *out, const tide_snapshot_writing *w,
                                    const tide_table *table, tide_error *err)
 {
-    TIDE_CLEANUP(tide_foreign_endp) tide_foreign_query *query = NULL;
-    TIDE_TRY(tide_foreign_start(&query, w->tx, TIDE_TEMPLATE_PEER_TABLE_SQL->text, err,
-                                tide_bind_text("name", table->name)));
+    TIDE_FOREIGN_QUERY(query, w->tx, TIDE_TEMPLATE_PEER_TABLE_SQL->text, err,
+                       tide_bind_text("name", table->name));
     TIDE_EACH(tide_foreign_step(query, err)) {
         const tide_view text = tide_foreign_col_bytes(query);
         if (out->count == TIDE_SYNC_TABLE_SQL_MAX)
@@ -166,8 +165,8 @@ static tide_status find_cut(tide_origin_mark *mark, const tide_snapshot_writing 
 
 static tide_status load_origins(tide_snapshot_writing *w, tide_error *err)
 {
-    TIDE_CLEANUP(tide_foreign_endp) tide_foreign_query *query = NULL;
-    TIDE_TRY(tide_foreign_begin(&query, w->tx, TIDE_TEMPLATE_APPLY_ORIGIN_LIST->text, err));
+    TIDE_FOREIGN_QUERY_BY(query, tide_foreign_begin, w->tx, TIDE_TEMPLATE_APPLY_ORIGIN_LIST->text,
+                          err);
     TIDE_EACH(tide_foreign_step(query, err)) {
         TIDE_TRY(
             tide_list_room(&w->origins, w->origin_count, sizeof *w->origins, TIDE_LIST_MAX, err));
@@ -197,8 +196,8 @@ static const tide_origin_mark *find_origin(const tide_snapshot_writing *w,
 
 static tide_status put_cursors(tide_snapshot_writing *w, tide_error *err)
 {
-    TIDE_CLEANUP(tide_foreign_endp) tide_foreign_query *query = NULL;
-    TIDE_TRY(tide_foreign_begin(&query, w->tx, TIDE_TEMPLATE_SNAPSHOT_CURSORS->text, err));
+    TIDE_FOREIGN_QUERY_BY(query, tide_foreign_begin, w->tx, TIDE_TEMPLATE_SNAPSHOT_CURSORS->text,
+                          err);
     TIDE_EACH(tide_foreign_step(query, err)) {
         tide_snapshot_cursor cursor = {.prefix = 0};
         cursor.table = tide_foreign_col_bytes(query);
@@ -224,11 +223,9 @@ static tide_status put_cursors(tide_snapshot_writing *w, tide_error *err)
 
 static tide_status put_events(tide_snapshot_writing *w, const tide_origin_mark *of, tide_error *err)
 {
-    TIDE_CLEANUP(tide_foreign_endp) tide_foreign_query *query = NULL;
-    TIDE_TRY(tide_foreign_start(
-        &query, w->tx, TIDE_TEMPLATE_SNAPSHOT_EVENTS->text, err,
-        tide_bind_blob("origin", tide_view_bytes(of->origin.bytes, TIDE_NODE_LEN)),
-        tide_bind_i64("epoch", of->epoch), tide_bind_i64("prefix", of->prefix)));
+    TIDE_FOREIGN_QUERY(query, w->tx, TIDE_TEMPLATE_SNAPSHOT_EVENTS->text, err,
+                       tide_bind_blob("origin", tide_view_bytes(of->origin.bytes, TIDE_NODE_LEN)),
+                       tide_bind_i64("epoch", of->epoch), tide_bind_i64("prefix", of->prefix));
     TIDE_EACH(tide_foreign_step(query, err)) {
         tide_snapshot_event event = {.is_processed = tide_foreign_col_i64(query) != 0};
         event.reason = tide_foreign_col_bytes(query);

@@ -29,8 +29,8 @@ bool tide_spool_is_whole(const tide_log_origin *origin, int64_t cut)
 tide_status tide_spool_has(bool *out, tide_foreign_tx *tx, const tide_log_origin *origin,
                            int64_t cut, tide_error *err)
 {
-    TIDE_CLEANUP(tide_foreign_endp) tide_foreign_query *query = NULL;
-    TIDE_TRY(begin(&query, tx, TIDE_TEMPLATE_SPOOL_FIND, &origin->origin, origin->epoch, err));
+    TIDE_FOREIGN_QUERY_BY(query, begin, tx, TIDE_TEMPLATE_SPOOL_FIND, &origin->origin,
+                          origin->epoch, err);
     tide_foreign_bind_i64(query, "cut", cut);
     const tide_status status = tide_foreign_step(query, err);
     *out = status == TIDE_OK;
@@ -40,8 +40,8 @@ tide_status tide_spool_has(bool *out, tide_foreign_tx *tx, const tide_log_origin
 tide_status tide_spool_put(tide_foreign_tx *tx, const tide_event *event, int64_t now_us,
                            tide_error *err)
 {
-    TIDE_CLEANUP(tide_foreign_endp) tide_foreign_query *query = NULL;
-    TIDE_TRY(begin(&query, tx, TIDE_TEMPLATE_SPOOL_PUT, &event->origin, event->epoch, err));
+    TIDE_FOREIGN_QUERY_BY(query, begin, tx, TIDE_TEMPLATE_SPOOL_PUT, &event->origin, event->epoch,
+                          err);
     tide_foreign_bind_i64(query, "cut", event->cut_seq);
     tide_foreign_bind_i64(query, "first", event->seq);
     tide_foreign_bind_i64(query, "now", now_us);
@@ -51,8 +51,7 @@ tide_status tide_spool_put(tide_foreign_tx *tx, const tide_event *event, int64_t
 tide_status tide_spool_bound(int64_t *out, tide_foreign_tx *tx, const tide_node_id *origin,
                              int64_t epoch, tide_error *err)
 {
-    TIDE_CLEANUP(tide_foreign_endp) tide_foreign_query *query = NULL;
-    TIDE_TRY(begin(&query, tx, TIDE_TEMPLATE_SPOOL_BOUND, origin, epoch, err));
+    TIDE_FOREIGN_QUERY_BY(query, begin, tx, TIDE_TEMPLATE_SPOOL_BOUND, origin, epoch, err);
     const tide_status status = tide_foreign_step(query, err);
     TIDE_TRY(status);
     *out = status == TIDE_OK && !tide_foreign_col_is_null(query) ? tide_foreign_col_i64(query)
@@ -93,9 +92,8 @@ static tide_status read_step(step *s, tide_desk *desk, tide_view *bodies, int *c
                              tide_error *err)
 {
     size_t bytes = 0;
-    TIDE_CLEANUP(tide_foreign_endp) tide_foreign_query *query = NULL;
-    TIDE_TRY(begin(&query, s->tx, TIDE_TEMPLATE_SPOOL_BODIES, &s->origin->origin, s->origin->epoch,
-                   err));
+    TIDE_FOREIGN_QUERY_BY(query, begin, s->tx, TIDE_TEMPLATE_SPOOL_BODIES, &s->origin->origin,
+                          s->origin->epoch, err);
     tide_foreign_bind_i64(query, "cut", s->cut);
     tide_foreign_bind_i64(query, "after", s->after);
     tide_status status = TIDE_OK;
@@ -135,9 +133,8 @@ static tide_status merge_batch(step *s, tide_error *err)
     TIDE_NEED_MEMORY(bodies, err);
     for (s->more = true; s->more;)
         TIDE_TRY(merge_step(s, bodies, err));
-    TIDE_CLEANUP(tide_foreign_endp) tide_foreign_query *query = NULL;
-    TIDE_TRY(
-        begin(&query, s->tx, TIDE_TEMPLATE_SPOOL_CUT, &s->origin->origin, s->origin->epoch, err));
+    TIDE_FOREIGN_QUERY_BY(query, begin, s->tx, TIDE_TEMPLATE_SPOOL_CUT, &s->origin->origin,
+                          s->origin->epoch, err);
     tide_foreign_bind_i64(query, "cut", s->cut);
     return tide_foreign_run(query, NULL, err);
 }
@@ -146,8 +143,8 @@ static tide_status merge_batch(step *s, tide_error *err)
 static tide_status find_next(int64_t *cut, int64_t *first, tide_foreign_tx *tx,
                              const tide_log_origin *origin, int64_t after, tide_error *err)
 {
-    TIDE_CLEANUP(tide_foreign_endp) tide_foreign_query *query = NULL;
-    TIDE_TRY(begin(&query, tx, TIDE_TEMPLATE_SPOOL_NEXT, &origin->origin, origin->epoch, err));
+    TIDE_FOREIGN_QUERY_BY(query, begin, tx, TIDE_TEMPLATE_SPOOL_NEXT, &origin->origin,
+                          origin->epoch, err);
     tide_foreign_bind_i64(query, "after", after);
     TIDE_TRY_FOUND(tide_foreign_step(query, err));
     *cut = tide_foreign_col_i64(query);
@@ -177,8 +174,7 @@ tide_status tide_spool_release(tide_node *node, tide_foreign_tx *tx, const tide_
 static tide_status find_origin(tide_node_id *origin, int64_t *epoch, tide_foreign_tx *tx,
                                tide_error *err)
 {
-    TIDE_CLEANUP(tide_foreign_endp) tide_foreign_query *query = NULL;
-    TIDE_TRY(begin(&query, tx, TIDE_TEMPLATE_SPOOL_ORIGIN, origin, *epoch, err));
+    TIDE_FOREIGN_QUERY_BY(query, begin, tx, TIDE_TEMPLATE_SPOOL_ORIGIN, origin, *epoch, err);
     TIDE_TRY_FOUND(tide_foreign_step(query, err));
     const tide_view id = tide_foreign_col_bytes(query);
     if (id.len != TIDE_NODE_LEN)

@@ -35,8 +35,7 @@ static tide_status search(tide_stamped *out, tide_foreign_tx *tx, const span *in
 {
     int64_t low = in->first;
     int64_t high = in->last;
-    TIDE_CLEANUP(tide_foreign_endp) tide_foreign_query *query = NULL;
-    TIDE_TRY(begin(&query, tx, TIDE_TEMPLATE_STAMPED_FROM->text, stamp, err));
+    TIDE_FOREIGN_QUERY_BY(query, begin, tx, TIDE_TEMPLATE_STAMPED_FROM->text, stamp, err);
     while (low <= high) {
         const int64_t middle = low + (high - low) / 2;
         tide_foreign_reset(query);
@@ -65,8 +64,7 @@ tide_status tide_stamped_find(tide_stamped *out, tide_foreign_tx *tx, const tide
                               tide_error *err)
 {
     tide_status status = TIDE_OK;
-    TIDE_CLEANUP(tide_foreign_endp) tide_foreign_query *epochs = NULL;
-    TIDE_TRY(begin(&epochs, tx, TIDE_TEMPLATE_STAMPED_SPANS->text, stamp, err));
+    TIDE_FOREIGN_QUERY_BY(epochs, begin, tx, TIDE_TEMPLATE_STAMPED_SPANS->text, stamp, err);
     while ((status = tide_foreign_step(epochs, err)) == TIDE_OK) {
         span in = {.epoch = tide_foreign_col_i64(epochs)};
         in.first = tide_foreign_col_i64(epochs);

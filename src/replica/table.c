@@ -109,9 +109,8 @@ static tide_status add_column(tide_table *table, tide_foreign_query *query, bool
 static tide_status read_columns(tide_table *table, tide_foreign_tx *tx, bool *is_integer,
                                 tide_error *err)
 {
-    TIDE_CLEANUP(tide_foreign_endp) tide_foreign_query *query = NULL;
-    TIDE_TRY(tide_foreign_start(&query, tx, TIDE_TEMPLATE_SCHEMA_COLUMNS->text, err,
-                                tide_bind_text("name", table->name)));
+    TIDE_FOREIGN_QUERY(query, tx, TIDE_TEMPLATE_SCHEMA_COLUMNS->text, err,
+                       tide_bind_text("name", table->name));
     TIDE_EACH(tide_foreign_step(query, err))
         TIDE_TRY(add_column(table, query, is_integer, err));
     if (table->column_count > TIDE_TABLE_COLUMNS_MAX)
@@ -251,9 +250,8 @@ static tide_status find_table(tide_table *out, tide_foreign_tx *tx, const char *
 
 static tide_status read_kind(tide_table *out, tide_foreign_tx *tx, tide_error *err)
 {
-    TIDE_CLEANUP(tide_foreign_endp) tide_foreign_query *query = NULL;
-    TIDE_TRY(tide_foreign_first(&query, tx, TIDE_TEMPLATE_SCHEMA_KIND->text, err,
-                                tide_bind_text("name", out->name)));
+    TIDE_FOREIGN_QUERY_BY(query, tide_foreign_first, tx, TIDE_TEMPLATE_SCHEMA_KIND->text, err,
+                          tide_bind_text("name", out->name));
     const tide_view kind = tide_foreign_col_bytes(query);
     if (!tide_view_equal(kind, tide_view_of("table")))
         return tide_fail(err, TIDE_E_UNSUPPORTED,
@@ -323,9 +321,8 @@ static tide_status take_recorded(tide_table *table, tide_foreign_query *query, t
 
 static tide_status read_recorded(tide_table *table, tide_foreign_tx *tx, tide_error *err)
 {
-    TIDE_CLEANUP(tide_foreign_endp) tide_foreign_query *query = NULL;
-    TIDE_TRY(tide_foreign_start(&query, tx, TIDE_TEMPLATE_REPLICA_COLUMNS->text, err,
-                                tide_bind_i64("table_id", table->id)));
+    TIDE_FOREIGN_QUERY(query, tx, TIDE_TEMPLATE_REPLICA_COLUMNS->text, err,
+                       tide_bind_i64("table_id", table->id));
     TIDE_EACH(tide_foreign_step(query, err))
         TIDE_TRY(take_recorded(table, query, err));
     if (table->key_count == 0)
@@ -338,9 +335,8 @@ static tide_status read_recorded(tide_table *table, tide_foreign_tx *tx, tide_er
 static tide_status read_row(tide_table *out, tide_foreign_tx *tx, const char *name, bool is_any,
                             tide_error *err)
 {
-    TIDE_CLEANUP(tide_foreign_endp) tide_foreign_query *query = NULL;
-    TIDE_TRY_FOUND(tide_foreign_first(&query, tx, TIDE_TEMPLATE_REPLICA_TABLE_FIND->text, err,
-                                      tide_bind_text("name", name)));
+    TIDE_FOREIGN_QUERY_ONE(query, tx, TIDE_TEMPLATE_REPLICA_TABLE_FIND->text, err,
+                           tide_bind_text("name", name));
     out->id = tide_foreign_col_i64(query);
     const tide_view exact = tide_foreign_col_bytes(query);
     if (exact.len > TIDE_EVENT_TABLE_MAX)
@@ -406,8 +402,8 @@ tide_status tide_table_find_absent(tide_table *out, tide_foreign_tx *tx, const c
 
 tide_status tide_table_list(tide_foreign_tx *tx, tide_table_fn *fn, void *arg, tide_error *err)
 {
-    TIDE_CLEANUP(tide_foreign_endp) tide_foreign_query *query = NULL;
-    TIDE_TRY(tide_foreign_begin(&query, tx, TIDE_TEMPLATE_REPLICA_TABLE_LIST->text, err));
+    TIDE_FOREIGN_QUERY_BY(query, tide_foreign_begin, tx, TIDE_TEMPLATE_REPLICA_TABLE_LIST->text,
+                          err);
     TIDE_EACH(tide_foreign_step(query, err)) {
         TIDE_CLEANUP(tide_freep) char *name = tide_table_copy(tide_foreign_col_bytes(query));
         TIDE_NEED_MEMORY(name, err);

@@ -199,9 +199,8 @@ static tide_status add_term(tide_table_unique *unique, const tide_table *table,
 static tide_status read_terms(tide_table_unique *unique, tide_foreign_tx *tx,
                               const tide_table *table, tide_view index, tide_error *err)
 {
-    TIDE_CLEANUP(tide_foreign_endp) tide_foreign_query *query = NULL;
-    TIDE_TRY(tide_foreign_start(&query, tx, TIDE_TEMPLATE_SCHEMA_TERMS->text, err,
-                                tide_bind_view("name", index)));
+    TIDE_FOREIGN_QUERY(query, tx, TIDE_TEMPLATE_SCHEMA_TERMS->text, err,
+                       tide_bind_view("name", index));
     TIDE_EACH(tide_foreign_step(query, err))
         TIDE_TRY(add_term(unique, table, query, err));
     return TIDE_OK;
@@ -251,9 +250,8 @@ static tide_status add_rowid(tide_table *table, tide_error *err)
 
 tide_status tide_table_read_uniques(tide_table *table, tide_foreign_tx *tx, tide_error *err)
 {
-    TIDE_CLEANUP(tide_foreign_endp) tide_foreign_query *query = NULL;
-    TIDE_TRY(tide_foreign_start(&query, tx, TIDE_TEMPLATE_SCHEMA_UNIQUES->text, err,
-                                tide_bind_text("name", table->name)));
+    TIDE_FOREIGN_QUERY(query, tx, TIDE_TEMPLATE_SCHEMA_UNIQUES->text, err,
+                       tide_bind_text("name", table->name));
     tide_status status = TIDE_OK;
     while ((status = tide_foreign_step(query, err)) == TIDE_OK) {
         tide_table_unique *unique = grow_uniques(table);
@@ -298,9 +296,8 @@ static tide_status add_pair(tide_table *table, tide_table_foreign *foreign,
 /* Where the parent's columns stand among its stored ones, and the names that REFERENCES left out: its primary key's. */
 static tide_status find_parent(tide_table_foreign *foreign, tide_foreign_tx *tx, tide_error *err)
 {
-    TIDE_CLEANUP(tide_foreign_endp) tide_foreign_query *query = NULL;
-    TIDE_TRY(tide_foreign_start(&query, tx, TIDE_TEMPLATE_SCHEMA_COLUMNS->text, err,
-                                tide_bind_text("name", foreign->parent)));
+    TIDE_FOREIGN_QUERY(query, tx, TIDE_TEMPLATE_SCHEMA_COLUMNS->text, err,
+                       tide_bind_text("name", foreign->parent));
     tide_status status = TIDE_OK;
     for (int column = 0; (status = tide_foreign_step(query, err)) == TIDE_OK;) {
         TIDE_CLEANUP(tide_freep) char *name = tide_table_copy(tide_foreign_col_bytes(query));
@@ -327,9 +324,8 @@ static tide_status find_parent(tide_table_foreign *foreign, tide_foreign_tx *tx,
 
 tide_status tide_table_read_foreign(tide_table *table, tide_foreign_tx *tx, tide_error *err)
 {
-    TIDE_CLEANUP(tide_foreign_endp) tide_foreign_query *query = NULL;
-    TIDE_TRY(tide_foreign_start(&query, tx, TIDE_TEMPLATE_SCHEMA_FOREIGN->text, err,
-                                tide_bind_text("name", table->name)));
+    TIDE_FOREIGN_QUERY(query, tx, TIDE_TEMPLATE_SCHEMA_FOREIGN->text, err,
+                       tide_bind_text("name", table->name));
     int64_t last_id = -1;
     TIDE_EACH(tide_foreign_step(query, err)) {
         const int64_t id = tide_foreign_col_i64(query);

@@ -196,16 +196,14 @@ void tide_store_watch_end(tide_store_watch *watch, tide_store_bracket bracket, t
 static tide_status probe_read(tide_tx *tx, void *arg, tide_error *err)
 {
     (void)arg;
-    TIDE_CLEANUP(tide_query_endp) tide_query *query = NULL;
-    TIDE_TRY(tide_query_begin(&query, tx, TIDE_SQL_PROBE_READ, err));
+    TIDE_QUERY_BY(query, tide_query_begin, tx, TIDE_SQL_PROBE_READ, err);
     return tide_query_one(query, err);
 }
 
 static tide_status probe_write(tide_tx *tx, void *arg, tide_error *err)
 {
     (void)arg;
-    TIDE_CLEANUP(tide_query_endp) tide_query *query = NULL;
-    TIDE_TRY(tide_query_begin(&query, tx, TIDE_SQL_PROBE_WRITE, err));
+    TIDE_QUERY_BY(query, tide_query_begin, tx, TIDE_SQL_PROBE_WRITE, err);
     return tide_query_run(query, NULL, err);
 }
 

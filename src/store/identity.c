@@ -105,8 +105,7 @@ static tide_status read_record(record *out, tide_tx *tx, tide_error *err)
 tide_status tide_identity_read(tide_tx *tx, tide_identity *out, tide_error *err)
 {
     TIDE_NEED(tx && out, err);
-    TIDE_CLEANUP(tide_query_endp) tide_query *query = NULL;
-    TIDE_TRY(tide_tx_one(&query, tx, TIDE_SQL_IDENTITY_GET, err, TIDE_NO_BIND));
+    TIDE_QUERY_BY(query, tide_tx_one, tx, TIDE_SQL_IDENTITY_GET, err, TIDE_NO_BIND);
     tide_identity found = {0};
     TIDE_TRY(copy_id(found.session_id, tide_query_col_text(query), "session_id", err));
     found.epoch = tide_query_col_i64(query);
@@ -285,9 +284,8 @@ static tide_status check_known(tide_tx *tx, check *c, tide_error *err)
     c->is_known_missing = false;
     if (known->epoch == 0 || strcmp(known->epoch_id, stored->epoch_id) == 0)
         return TIDE_OK;
-    TIDE_CLEANUP(tide_query_endp) tide_query *query = NULL;
-    TIDE_TRY(tide_tx_one(&query, tx, TIDE_SQL_EPOCH_IS_KNOWN, err,
-                         tide_bind_text("epoch_id", known->epoch_id)));
+    TIDE_QUERY_BY(query, tide_tx_one, tx, TIDE_SQL_EPOCH_IS_KNOWN, err,
+                  tide_bind_text("epoch_id", known->epoch_id));
     c->is_known_missing = !tide_query_col_bool(query);
     if (!c->is_known_missing || tx->store->options.is_mismatch_allowed)
         return TIDE_OK;
@@ -356,8 +354,7 @@ static tide_status look(tide_tx *tx, void *arg, tide_error *err)
 static tide_status raise_when_cut(tide_tx *tx, void *arg, tide_error *err)
 {
     check *c = arg;
-    TIDE_CLEANUP(tide_query_endp) tide_query *lock = NULL;
-    TIDE_TRY(tide_tx_one(&lock, tx, TIDE_SQL_IDENTITY_LOCK, err, TIDE_NO_BIND));
+    TIDE_QUERY_BY(lock, tide_tx_one, tx, TIDE_SQL_IDENTITY_LOCK, err, TIDE_NO_BIND);
     TIDE_TRY(look(tx, c, err));
     const char *reason = NULL;
     char evidence[EVIDENCE_SIZE];
@@ -550,8 +547,7 @@ typedef struct raise_request {
 static tide_status raise_as_asked(tide_tx *tx, void *arg, tide_error *err)
 {
     raise_request *request = arg;
-    TIDE_CLEANUP(tide_query_endp) tide_query *lock = NULL;
-    TIDE_TRY(tide_tx_one(&lock, tx, TIDE_SQL_IDENTITY_LOCK, err, TIDE_NO_BIND));
+    TIDE_QUERY_BY(lock, tide_tx_one, tx, TIDE_SQL_IDENTITY_LOCK, err, TIDE_NO_BIND);
     TIDE_TRY(look(tx, &request->check, err));
     check *c = &request->check;
     if (!c->is_known_missing)
@@ -596,8 +592,7 @@ typedef struct history_request {
 static tide_status list_epochs(tide_tx *tx, void *arg, tide_error *err)
 {
     const history_request *request = arg;
-    TIDE_CLEANUP(tide_query_endp) tide_query *query = NULL;
-    TIDE_TRY(tide_query_begin(&query, tx, TIDE_SQL_EPOCH_LIST, err));
+    TIDE_QUERY_BY(query, tide_query_begin, tx, TIDE_SQL_EPOCH_LIST, err);
     TIDE_EACH(tide_query_step(query, err)) {
         tide_epoch epoch = {.epoch = tide_query_col_i64(query)};
         tide_view_copy(epoch.epoch_id, sizeof epoch.epoch_id, tide_query_col_text(query));

@@ -36,8 +36,7 @@ tide_status tide_migrations_check(const tide_migration_set *set, tide_tx *tx, in
                                   tide_error *err)
 {
     *applied = 0;
-    TIDE_CLEANUP(tide_query_endp) tide_query *query = NULL;
-    TIDE_TRY(tide_query_begin(&query, tx, set->list, err));
+    TIDE_QUERY_BY(query, tide_query_begin, tx, set->list, err);
     TIDE_EACH(tide_query_step(query, err)) {
         *applied = tide_query_col_i64(query);
         const tide_view version = tide_query_col_text(query);
@@ -94,8 +93,7 @@ static tide_status find_applied(tide_tx *tx, void *arg, tide_error *err)
 {
     store_migration *m = arg;
     m->applied = 0;
-    TIDE_CLEANUP(tide_query_endp) tide_query *query = NULL;
-    TIDE_TRY(tide_tx_one(&query, tx, TIDE_SQL_SCHEMA_EXISTS, err, TIDE_NO_BIND));
+    TIDE_QUERY_BY(query, tide_tx_one, tx, TIDE_SQL_SCHEMA_EXISTS, err, TIDE_NO_BIND);
     const bool is_there = tide_query_col_bool(query);
     const bool is_ours = tide_query_col_bool(query);
     if (is_there && !is_ours)

@@ -52,8 +52,7 @@ tide_status tide_query_start_binds(tide_query **out, tide_tx *tx, const tide_sql
 tide_status tide_tx_exec_binds(tide_tx *tx, const tide_sql *sql, int64_t *changed,
                                const tide_bind *binds, tide_error *err)
 {
-    TIDE_CLEANUP(tide_query_endp) tide_query *query = NULL;
-    TIDE_TRY(tide_query_start_binds(&query, tx, sql, binds, err));
+    TIDE_QUERY_BY(query, tide_query_start_binds, tx, sql, binds, err);
     return tide_query_run(query, changed, err);
 }
 
@@ -77,16 +76,14 @@ tide_status tide_tx_number_binds(int64_t *out, tide_tx *tx, const tide_sql *sql,
 tide_status tide_tx_defer_binds(tide_tx *tx, const tide_sql *sql, const tide_bind *binds,
                                 tide_error *err)
 {
-    TIDE_CLEANUP(tide_query_endp) tide_query *query = NULL;
-    TIDE_TRY(tide_query_start_binds(&query, tx, sql, binds, err));
+    TIDE_QUERY_BY(query, tide_query_start_binds, tx, sql, binds, err);
     return tide_query_defer(&query, err);
 }
 
 tide_status tide_tx_each_binds(tide_tx *tx, const tide_sql *sql, tide_each_fn *fn, void *arg,
                                const tide_bind *binds, tide_error *err)
 {
-    TIDE_CLEANUP(tide_query_endp) tide_query *query = NULL;
-    TIDE_TRY(tide_query_start_binds(&query, tx, sql, binds, err));
+    TIDE_QUERY_BY(query, tide_query_start_binds, tx, sql, binds, err);
     TIDE_EACH(tide_query_step(query, err))
         TIDE_TRY(fn(query, arg, err));
     return TIDE_OK;

@@ -8,11 +8,23 @@
 
 #include <tidemark/store.h>
 
+#include "base/cleanup.h"
 #include "base/combiner.h"
 #include "store/bind.h"
 
 /* Called for each row. A failure ends the statement and is returned. */
 typedef tide_status tide_each_fn(tide_query *query, void *arg, tide_error *err);
+
+/* A query of this scope: declared, begun and bound, and ended with the scope. A failure is returned.
+ * _ONE: as tide_tx_one, and TIDE_NONE is returned too. _BY: begun by a call that gets its address. */
+#define TIDE_QUERY(query, tx, sql, err, ...)                                                       \
+    TIDE_QUERY_BY(query, tide_query_start_binds, (tx), (sql), TIDE_BINDS(__VA_ARGS__), (err))
+#define TIDE_QUERY_ONE(query, tx, sql, err, ...)                                                   \
+    TIDE_CLEANUP(tide_query_endp) tide_query *query = NULL;                                        \
+    TIDE_TRY_FOUND(tide_tx_one_binds(&query, (tx), (sql), TIDE_BINDS(__VA_ARGS__), (err)))
+#define TIDE_QUERY_BY(query, begin, ...)                                                           \
+    TIDE_CLEANUP(tide_query_endp) tide_query *query = NULL;                                        \
+    TIDE_TRY(begin(&query, __VA_ARGS__))
 
 /* Begin and bind. The caller steps, runs or defers it, and ends it. */
 #define tide_query_start(out, tx, sql, err, ...)                                                   \

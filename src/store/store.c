@@ -8,6 +8,7 @@
 #include "base/cond_wait.h"
 #include "base/interface/caller.h"
 #include "base/interface/sized.h"
+#include "base/lock.h"
 #include "store/engine.h"
 #include "store/identity.h"
 #include "store/identity_marker.h"
@@ -115,9 +116,8 @@ static tide_status enter(tide_store *store, tide_error *err)
     if (store->pid != getpid())
         return tide_fail(err, TIDE_E_INVALID,
                          "%s was opened before a fork; a child process opens its own", store->name);
-    (void)pthread_mutex_lock(&store->user_lock);
+    TIDE_HOLD(&store->user_lock);
     store->users++;
-    (void)pthread_mutex_unlock(&store->user_lock);
     return TIDE_OK;
 }
 
@@ -158,10 +158,9 @@ void tide_store_report_call(tide_store *store, tide_status status, bool is_write
 
 static void end_call(tide_store *store)
 {
-    (void)pthread_mutex_lock(&store->user_lock);
+    TIDE_HOLD(&store->user_lock);
     if (--store->users == 0)
         (void)pthread_cond_broadcast(&store->has_left);
-    (void)pthread_mutex_unlock(&store->user_lock);
 }
 
 static tide_status leave(tide_store *store, tide_status status, bool is_write,
@@ -174,10 +173,9 @@ static tide_status leave(tide_store *store, tide_status status, bool is_write,
 
 static void wait_for_users(tide_store *store)
 {
-    (void)pthread_mutex_lock(&store->user_lock);
+    TIDE_HOLD(&store->user_lock);
     while (store->users > 0)
         (void)pthread_cond_wait(&store->has_left, &store->user_lock);
-    (void)pthread_mutex_unlock(&store->user_lock);
 }
 
 void tide_store_close(tide_store *store)

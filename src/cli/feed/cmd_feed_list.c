@@ -285,9 +285,8 @@ static void put_batch(showing *s, tide_query *query)
 static tide_status put_rows(tide_tx *tx, showing *s, const tide_sql *sql,
                             void (*put)(showing *s, tide_query *query), tide_error *err)
 {
-    TIDE_CLEANUP(tide_query_endp) tide_query *query = NULL;
-    TIDE_TRY(tide_query_start(&query, tx, sql, err, tide_bind_text("name", s->row.stream.name),
-                              tide_bind_i64("limit", s->limit)));
+    TIDE_QUERY(query, tx, sql, err, tide_bind_text("name", s->row.stream.name),
+               tide_bind_i64("limit", s->limit));
     TIDE_EACH(tide_query_step(query, err))
         put(s, query);
     return TIDE_OK;

@@ -14,6 +14,7 @@
 #include "base/text/utf8.h"
 #include "cli/frame/interrupt.h"
 #include "store/sqlite/sqlite_file.h"
+#include "store/statement.h"
 #include "tidemark_sql.h"
 
 enum {
@@ -26,8 +27,7 @@ enum {
 static tide_status find_version(tide_tx *tx, void *arg, tide_error *err)
 {
     char *version = arg;
-    TIDE_CLEANUP(tide_query_endp) tide_query *query = NULL;
-    TIDE_TRY(tide_query_begin(&query, tx, TIDE_SQL_SCHEMA_LIST, err));
+    TIDE_QUERY_BY(query, tide_query_begin, tx, TIDE_SQL_SCHEMA_LIST, err);
     TIDE_EACH(tide_query_step(query, err)) {
         (void)tide_query_col_i64(query);
         const tide_view text = tide_query_col_text(query);

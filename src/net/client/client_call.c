@@ -115,12 +115,11 @@ static bool may_try_again(const outcome *ended, const tide_client_request *reque
 static bool wait_for(tide_client *client, int64_t wait_us)
 {
     const int64_t until_us = tide_cond_until(wait_us);
-    pthread_mutex_lock(&client->lock);
+    TIDE_HOLD(&client->lock);
     bool is_waiting = true;
     while (is_waiting && !client->is_stopping)
         is_waiting = tide_cond_wait(&client->stopped, &client->lock, until_us);
     const bool is_stopping = client->is_stopping;
-    pthread_mutex_unlock(&client->lock);
     return !is_stopping;
 }
 

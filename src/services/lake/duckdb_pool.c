@@ -7,6 +7,7 @@
 
 #include "base/cleanup.h"
 #include "base/file.h"
+#include "base/lock.h"
 #include "base/thread.h"
 #include "runtime/query/query_process.h"
 
@@ -64,10 +65,9 @@ static void stop_work(tide_call *call, void *arg)
 {
     (void)call;
     hook *h = arg;
-    (void)pthread_mutex_lock(&h->lock);
+    TIDE_HOLD(&h->lock);
     if (h->desk)
         stop_desk(h->desk);
-    (void)pthread_mutex_unlock(&h->lock);
 }
 
 static hook *hang_on(tide_duckdb_thread *desk, tide_call *call)
@@ -85,9 +85,8 @@ static void let_go(hook *h)
 {
     if (!h)
         return;
-    (void)pthread_mutex_lock(&h->lock);
+    TIDE_HOLD(&h->lock);
     h->desk = NULL;
-    (void)pthread_mutex_unlock(&h->lock);
 }
 
 /* What was stopped in its midst is not used again. */
@@ -125,7 +124,7 @@ static void serve(tide_duckdb_thread *desk, job *j)
 /* NULL: it is over. */
 static job *next_job(tide_duckdb_pool *desks)
 {
-    (void)pthread_mutex_lock(&desks->lock);
+    TIDE_HOLD(&desks->lock);
     while (!desks->first && !desks->is_closing)
         (void)pthread_cond_wait(&desks->work, &desks->lock);
     job *j = desks->is_closing ? NULL : desks->first;
@@ -136,7 +135,6 @@ static job *next_job(tide_duckdb_pool *desks)
         desks->count--;
         desks->len -= j->len;
     }
-    (void)pthread_mutex_unlock(&desks->lock);
     return j;
 }
 

@@ -138,8 +138,7 @@ void tide_lake_metrics_made(tide_lake_metrics *f, tide_status status, bool was_t
 static tide_status look(tide_tx *tx, void *arg, tide_error *err)
 {
     int64_t *held = arg;
-    TIDE_CLEANUP(tide_query_endp) tide_query *query = NULL;
-    TIDE_TRY(tide_tx_one(&query, tx, TIDE_LAKE_SQL_LAKE_FIGURES, err, TIDE_NO_BIND));
+    TIDE_QUERY_BY(query, tide_tx_one, tx, TIDE_LAKE_SQL_LAKE_FIGURES, err, TIDE_NO_BIND);
     for (int i = 0; i < HELD_COUNT; i++)
         held[i] = tide_query_col_i64(query);
     return TIDE_OK;

@@ -209,8 +209,7 @@ typedef struct look_call {
 static tide_status count_table(void *arg, const tide_table *table, tide_error *err)
 {
     const look_call *call = arg;
-    TIDE_CLEANUP(tide_foreign_endp) tide_foreign_query *query = NULL;
-    TIDE_TRY(tide_table_query(&query, call->tx, table, TIDE_TABLE_COUNT, err));
+    TIDE_FOREIGN_QUERY_BY(query, tide_table_query, call->tx, table, TIDE_TABLE_COUNT, err);
     const tide_status status = tide_foreign_step(query, err);
     TIDE_TRY(status);
     if (status == TIDE_OK)
@@ -239,8 +238,8 @@ static tide_status look_at_file(tide_foreign_tx *tx, void *arg, tide_error *err)
     TIDE_TRY(get_number(&number, tx, TIDE_TEMPLATE_METRIC_FILE_BYTES, err));
     set(m, FIGURE_FILE_BYTES, "", "", number);
     TIDE_TRY(look_at_clock(m, tx, err));
-    TIDE_CLEANUP(tide_foreign_endp) tide_foreign_query *query = NULL;
-    TIDE_TRY(tide_foreign_begin(&query, tx, TIDE_TEMPLATE_METRIC_TABLE_EVENTS->text, err));
+    TIDE_FOREIGN_QUERY_BY(query, tide_foreign_begin, tx, TIDE_TEMPLATE_METRIC_TABLE_EVENTS->text,
+                          err);
     TIDE_EACH(tide_foreign_step(query, err)) {
         char table[LABEL];
         const tide_view name = tide_foreign_col_bytes(query);

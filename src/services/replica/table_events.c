@@ -121,13 +121,12 @@ static tide_status put_event(paging *p, const tide_origin_mark *mark, tide_forei
 static tide_status put_log(paging *p, tide_foreign_tx *tx, const tide_origin_mark *mark,
                            int64_t after, int64_t since, tide_error *err)
 {
-    TIDE_CLEANUP(tide_foreign_endp) tide_foreign_query *query = NULL;
-    TIDE_TRY(tide_foreign_start(
-        &query, tx, TIDE_TEMPLATE_PEER_TABLE_EVENTS->text, err,
-        tide_bind_text("table", p->request->table),
-        tide_bind_blob("origin", tide_view_bytes(mark->origin.bytes, TIDE_NODE_LEN)),
-        tide_bind_i64("epoch", mark->epoch), tide_bind_i64("after", after),
-        tide_bind_i64("since", since), tide_bind_i64("limit", p->skip + p->left + 1)));
+    TIDE_FOREIGN_QUERY(query, tx, TIDE_TEMPLATE_PEER_TABLE_EVENTS->text, err,
+                       tide_bind_text("table", p->request->table),
+                       tide_bind_blob("origin", tide_view_bytes(mark->origin.bytes, TIDE_NODE_LEN)),
+                       tide_bind_i64("epoch", mark->epoch), tide_bind_i64("after", after),
+                       tide_bind_i64("since", since),
+                       tide_bind_i64("limit", p->skip + p->left + 1));
     TIDE_EACH(tide_foreign_step(query, err)) {
         if (p->skip > 0) {
             p->skip--;

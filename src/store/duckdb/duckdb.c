@@ -11,6 +11,7 @@
 #include <unistd.h>
 
 #include "base/cleanup.h"
+#include "base/lock.h"
 #include "store/duckdb/duckdb_internal.h"
 
 /* ---- what went wrong ---- */
@@ -137,14 +138,13 @@ static void note_open(tide_duckdb *db, const char *path)
 
 static void forget_open(const tide_duckdb *db)
 {
-    (void)pthread_mutex_lock(&open_lock);
+    TIDE_HOLD(&open_lock);
     for (tide_duckdb **at = &open_files; *at; at = &(*at)->next) {
         if (*at == db) {
             *at = db->next;
             break;
         }
     }
-    (void)pthread_mutex_unlock(&open_lock);
 }
 
 static tide_status configure(const tide_duckdb_api *api, duckdb_config config, const char *path,
@@ -229,7 +229,7 @@ static tide_status open_alone(tide_duckdb *db, const char *path, const tide_duck
 {
     if (!path)
         return open_file(db, NULL, options, err);
-    (void)pthread_mutex_lock(&open_lock);
+    TIDE_HOLD(&open_lock);
     tide_status status;
     if (is_open_here(path))
         status = tide_fail(err, TIDE_E_BUSY, "%s is open already in this process", path);
@@ -237,7 +237,6 @@ static tide_status open_alone(tide_duckdb *db, const char *path, const tide_duck
         status = open_file(db, path, options, err);
     if (status == TIDE_OK)
         note_open(db, path);
-    (void)pthread_mutex_unlock(&open_lock);
     return status;
 }
 

@@ -141,6 +141,12 @@ bool tide_duck_is_statement(tide_duck *duck, const char *text);
 void tide_duck_query_end(tide_duck_query *query); /* takes NULL */
 TIDE_CLEANUP_FN(tide_duck_query_endp, tide_duck_query, tide_duck_query_end)
 
+/* As TIDE_QUERY_BY (store/statement.h). */
+#define TIDE_DUCK_QUERY_BY(query, begin, ...)                                                      \
+    TIDE_CLEANUP(tide_duck_query_endp) tide_duck_query *query = NULL;                              \
+    TIDE_TRY(begin(&query, __VA_ARGS__))
+#define TIDE_DUCK_QUERY(query, ...) TIDE_DUCK_QUERY_BY(query, tide_duck_query_begin, __VA_ARGS__)
+
 /* By name; an unknown one is a bug and asserts. A failure is kept and returned by the next step. Not bound: NULL. */
 void tide_duck_bind_i64(tide_duck_query *query, const char *name, int64_t value);
 void tide_duck_bind_text(tide_duck_query *query, const char *name, const char *value);

@@ -103,8 +103,7 @@ static tide_status give_rows(const tide_duck_ask *ask, tide_duck_query *query, t
 static tide_status run(const tide_duck_ask *ask, tide_duck *duck, tide_error *err)
 {
     TIDE_TRY(tide_duck_begin_read(duck, err));
-    TIDE_CLEANUP(tide_duck_query_endp) tide_duck_query *query = NULL;
-    TIDE_TRY(tide_duck_query_begin_text(&query, duck, ask->text, err));
+    TIDE_DUCK_QUERY_BY(query, tide_duck_query_begin_text, duck, ask->text, err);
     return give_rows(ask, query, err);
 }
 

@@ -9,6 +9,7 @@
 #include <unistd.h>
 
 #include "base/cleanup.h"
+#include "base/lock.h"
 #include "store/foreign/foreign_internal.h"
 #include "store/sqlite/sqlite_connection.h"
 #include "store/sqlite/sqlite_file.h"
@@ -406,10 +407,9 @@ static tide_status take_reader(tide_foreign_connection **out, tide_foreign_db *a
 static void give_reader(tide_foreign_connection *reader)
 {
     tide_foreign_db *app = reader->app;
-    (void)pthread_mutex_lock(&app->pool_lock);
+    TIDE_HOLD(&app->pool_lock);
     reader->next = app->readers;
     app->readers = reader;
-    (void)pthread_mutex_unlock(&app->pool_lock);
 }
 
 tide_status tide_foreign_read(tide_foreign_db *app, tide_foreign_fn *fn, void *arg, tide_error *err)

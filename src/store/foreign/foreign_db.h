@@ -75,6 +75,18 @@ TIDE_MUST_CHECK tide_status tide_foreign_begin(tide_foreign_query **out, tide_fo
                                                const char *text, tide_error *err);
 void tide_foreign_end(tide_foreign_query *query); /* takes NULL; at the latest with the closure */
 TIDE_CLEANUP_FN(tide_foreign_endp, tide_foreign_query, tide_foreign_end)
+
+/* As TIDE_QUERY, _ONE and _BY (store/statement.h). */
+#define TIDE_FOREIGN_QUERY(query, tx, sql, err, ...)                                               \
+    TIDE_FOREIGN_QUERY_BY(query, tide_foreign_start_binds, (tx), (sql), TIDE_BINDS(__VA_ARGS__),   \
+                          (err))
+#define TIDE_FOREIGN_QUERY_ONE(query, tx, sql, err, ...)                                           \
+    TIDE_CLEANUP(tide_foreign_endp) tide_foreign_query *query = NULL;                              \
+    TIDE_TRY_FOUND(tide_foreign_first_binds(&query, (tx), (sql), TIDE_BINDS(__VA_ARGS__), (err)))
+#define TIDE_FOREIGN_QUERY_BY(query, begin, ...)                                                   \
+    TIDE_CLEANUP(tide_foreign_endp) tide_foreign_query *query = NULL;                              \
+    TIDE_TRY(begin(&query, __VA_ARGS__))
+
 void tide_foreign_reset(tide_foreign_query *query);
 void tide_foreign_bind_null(tide_foreign_query *query, const char *name);
 void tide_foreign_bind_i64(tide_foreign_query *query, const char *name, int64_t value);

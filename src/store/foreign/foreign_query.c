@@ -151,8 +151,7 @@ tide_status tide_foreign_start_binds(tide_foreign_query **out, tide_foreign_tx *
 tide_status tide_foreign_exec_binds(tide_foreign_tx *tx, const char *text, int64_t *changed,
                                     const tide_bind *binds, tide_error *err)
 {
-    TIDE_CLEANUP(tide_foreign_endp) tide_foreign_query *query = NULL;
-    TIDE_TRY(tide_foreign_start_binds(&query, tx, text, binds, err));
+    TIDE_FOREIGN_QUERY_BY(query, tide_foreign_start_binds, tx, text, binds, err);
     return tide_foreign_run(query, changed, err);
 }
 

@@ -293,9 +293,8 @@ int tide_foreign_collect(tide_foreign_connection *connection, int action, const 
 static tide_status list_columns(char ***out, int *count, tide_foreign_tx *tx, const char *table,
                                 tide_error *err)
 {
-    TIDE_CLEANUP(tide_foreign_endp) tide_foreign_query *query = NULL;
-    TIDE_TRY(tide_foreign_start(&query, tx, TIDE_TEMPLATE_APP_TRIGGER_COLUMNS->text, err,
-                                tide_bind_text("name", table)));
+    TIDE_FOREIGN_QUERY(query, tx, TIDE_TEMPLATE_APP_TRIGGER_COLUMNS->text, err,
+                       tide_bind_text("name", table));
     TIDE_EACH(tide_foreign_step(query, err)) {
         const tide_view name = tide_foreign_col_bytes(query);
         TIDE_TRY(tide_list_room((void *)out, *count, sizeof(char *), TIDE_LIST_MAX, err));
@@ -432,8 +431,7 @@ static void forget(tide_foreign_triggers *all)
 
 static tide_status list_triggers(tide_foreign_triggers *all, tide_foreign_tx *tx, tide_error *err)
 {
-    TIDE_CLEANUP(tide_foreign_endp) tide_foreign_query *query = NULL;
-    TIDE_TRY(tide_foreign_begin(&query, tx, TIDE_TEMPLATE_APP_TRIGGERS->text, err));
+    TIDE_FOREIGN_QUERY_BY(query, tide_foreign_begin, tx, TIDE_TEMPLATE_APP_TRIGGERS->text, err);
     TIDE_EACH(tide_foreign_step(query, err)) {
         TIDE_TRY(tide_list_room(&all->list, all->count, sizeof *all->list, TIDE_LIST_MAX, err));
         trigger *one = &all->list[all->count++];
