@@ -1,7 +1,6 @@
 #include "base/thread.h"
 
 #include <signal.h>
-#include <stddef.h>
 #include <string.h>
 
 tide_status tide_thread_start_unmasked(pthread_t *thread, void *(*fn)(void *arg), void *arg,

@@ -7,11 +7,9 @@
 #include <tidemark/identity.h>
 #include <tidemark/lease.h>
 
-#include <stdio.h>
 #include <string.h>
 
 #include "base/buffer.h"
-#include "base/cleanup.h"
 #include "base/interface/caller.h"
 #include "core/lease_clock.h"
 #include "store/statement.h"

@@ -1,6 +1,5 @@
 #include "core/retention_clock.h"
 
-#include "base/cleanup.h"
 #include "store/statement.h"
 #include "tidemark_sql.h"
 

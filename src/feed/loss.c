@@ -1,7 +1,6 @@
 /* loss.c - numbers that no answer will carry: noted once, with a receipt. See parts.h. */
 #include "feed/parts.h"
 
-#include <stdio.h>
 #include <string.h>
 
 #include <tidemark/lease.h>

@@ -6,7 +6,6 @@
  * others that change places with them. */
 #include "feed/parts.h"
 
-#include "base/cleanup.h"
 #include "store/engine.h"
 #include "store/sqlite/sqlite_engine.h"
 #include "store/statement.h"

@@ -1,7 +1,6 @@
 /* stream.c - where a stream stands, as one transaction sees it. See parts.h. */
 #include "feed/parts.h"
 
-#include <stdio.h>
 #include <string.h>
 
 #include "base/buffer.h"

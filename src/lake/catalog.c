@@ -5,7 +5,6 @@
 #include <stdio.h>
 #include <string.h>
 
-#include "base/cleanup.h"
 #include "base/text/uuid.h"
 #include "lake/catalog_parts.h"
 #include "store/statement.h"

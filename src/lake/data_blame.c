@@ -2,7 +2,6 @@
 
 #include "base/cleanup.h"
 #include "lake/data_parts.h"
-#include "lake/quote.h"
 #include "tidemark_lake_duck.h"
 
 static tide_status begin_search(const tide_lake_source *source, tide_lake_data *data,

@@ -2,7 +2,6 @@
 #include <inttypes.h>
 #include <stdio.h>
 
-#include "base/cleanup.h"
 #include "lake/change_parts.h"
 #include "store/statement.h"
 #include "tidemark_lake_sql.h"

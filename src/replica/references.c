@@ -1,8 +1,5 @@
 #include "replica/references.h"
 
-#include <assert.h>
-#include <ctype.h>
-#include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 #include <strings.h>

@@ -7,7 +7,6 @@
 #include "base/cleanup.h"
 #include "base/digest.h"
 #include "replica/references.h"
-#include "replica/table_parts.h"
 #include "tidemark_templates.h"
 
 enum { NAMES_BYTES_MAX = 4 << 20, NAME_SIZE = 1024 };

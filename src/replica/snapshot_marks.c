@@ -1,6 +1,5 @@
 /* snapshot_marks.c - logs of a snapshot, and events that come along: see snapshot_run.h. */
 #include <inttypes.h>
-#include <stdio.h>
 #include <string.h>
 #include <strings.h>
 

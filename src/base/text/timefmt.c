@@ -1,7 +1,6 @@
 #include "base/text/timefmt.h"
 
 #include <stdbool.h>
-#include <stddef.h>
 #include <string.h>
 
 static const int64_t SECOND_US = 1000000;

@@ -1,7 +1,6 @@
 #include "base/text/uuid.h"
 
 #include <stdbool.h>
-#include <stddef.h>
 
 static const char HEX[] = "0123456789abcdef";
 

@@ -8,7 +8,6 @@
 #include "cli/colony/colony_agents.h"
 #include "cli/colony/colony_store.h"
 #include "cli/frame/listener_options.h"
-#include "cli/work/work_output.h"
 #include "services/colony/daemon.h"
 #include "services/colony/store_wait.h"
 #include "store/url.h"

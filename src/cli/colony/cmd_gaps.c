@@ -2,9 +2,7 @@
 #include <stdio.h>
 
 #include "base/cleanup.h"
-#include "cli/colony/cmd_colony.h"
 #include "cli/colony/colony_store.h"
-#include "cli/frame/value.h"
 #include "cli/print/message_output.h"
 
 static tide_status print_gaps(tide_cli *cli, COLONY(Gap) * *gaps, size_t count, tide_error *err)

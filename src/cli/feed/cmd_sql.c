@@ -12,7 +12,6 @@
 #include <string.h>
 
 #include <tidemark/error.h>
-#include <tidemark/export.h>
 
 #include "base/cleanup.h"
 #include "base/sql_value.h"

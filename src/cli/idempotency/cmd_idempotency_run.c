@@ -7,7 +7,6 @@
 #include <unistd.h>
 
 #include <tidemark/error.h>
-#include <tidemark/export.h>
 #include <tidemark/idempotency.h>
 #include <tidemark/view.h>
 

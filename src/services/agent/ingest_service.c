@@ -14,7 +14,6 @@
 #include "net/http/grpc.h"
 #include "services/agent/query.h"
 #include "services/agent/services.h"
-#include "services/api/messages.h"
 
 #define SERVICE "/tidemark.agent.v1.AgentService"
 

@@ -10,7 +10,6 @@
 #include "base/cleanup.h"
 #include "base/list.h"
 #include "services/agent/query.h"
-#include "services/api/messages.h"
 
 #define SERVICE "/tidemark.agent.v1.AgentService"
 #define DEBUG_SERVICE "/tidemark.agent.v1.AgentDebugService"

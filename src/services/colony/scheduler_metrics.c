@@ -1,5 +1,4 @@
 /* scheduler_metrics.c - what happened, as metrics; and how agents are, in the registry: see scheduler_internal.h. */
-#include <string.h>
 
 #include "runtime/store_watch.h"
 #include "services/colony/scheduler_internal.h"

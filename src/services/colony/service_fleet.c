@@ -5,7 +5,6 @@
  * bytes, as JSON also compressed only once. Callers that arrive while it is being made wait for it.
  * That of a large fleet is cached longer, up to five seconds: for forty times as long as it took, so
  * that making answers never takes more than a fortieth of a core. */
-#include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 

@@ -2,7 +2,6 @@
 #include <string.h>
 
 #include "base/cleanup.h"
-#include "services/api/messages.h"
 #include "services/lake/service.h"
 #include "store/duckdb/duckdb.h"
 

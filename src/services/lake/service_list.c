@@ -5,7 +5,6 @@
 
 #include "base/cleanup.h"
 #include "base/list.h"
-#include "services/api/messages.h"
 #include "services/lake/service.h"
 
 typedef struct look {

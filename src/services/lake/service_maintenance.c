@@ -3,8 +3,6 @@
 #include "base/cleanup.h"
 #include "lake/compact.h"
 #include "lake/expire.h"
-#include "lake/history.h"
-#include "services/api/messages.h"
 #include "services/lake/service.h"
 
 /* Turn by turn, while there is time and somebody waits. */

@@ -1,6 +1,5 @@
 #include "store/foreign/foreign_triggers.h"
 
-#include <assert.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
