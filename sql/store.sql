@@ -94,6 +94,14 @@ SELECT * FROM (VALUES
      'commits are synchronous')
 ) AS privileges (name, is_held, consequence);
 
+-- statement: standby_list  only: postgres
+-- Standbys, those whose state this role may see, the synchronous ones of these; whether commits have to wait for
+-- standbys, and whether pg_rewind can make this server a standby again.
+SELECT count(*), count(sync_state), count(*) FILTER (WHERE sync_state IN ('sync', 'quorum')),
+       current_setting('synchronous_standby_names') <> '',
+       current_setting('wal_log_hints') = 'on' OR current_setting('data_checksums') = 'on'
+FROM pg_stat_replication WHERE state IS DISTINCT FROM 'backup';
+
 -- statement: standby_lag  only: postgres
 -- Bytes that were received and not applied yet, and seconds since the last transaction that was applied, where there is
 -- anything to apply.
@@ -111,9 +119,9 @@ SELECT clock_timestamp();
 -- A hint, which need not be durable.
 SELECT set_config('synchronous_commit', 'off', true), pg_notify('tidemark', CAST(:topic AS text));
 
--- statement: look_role  only: postgres
--- The role that queries of others run under: is there one that has no powers of its own, may we become it, of how many of these tables may it
--- read nothing yet, and may we make it?
+-- statement: query_role  only: postgres
+-- The role that queries of callers run under: whether it exists without powers of its own, whether this user may become it,
+-- how many of these tables it cannot read yet, and whether this user may create it.
 SELECT coalesce(NOT (r.rolcanlogin OR r.rolsuper OR r.rolcreaterole OR r.rolcreatedb OR r.rolreplication OR r.rolbypassrls)
                 AND NOT EXISTS (SELECT 1 FROM pg_auth_members m WHERE m.member = r.oid), false),
        coalesce(pg_has_role(me.oid, r.oid, 'MEMBER'), false),
@@ -125,12 +133,12 @@ SELECT coalesce(NOT (r.rolcanlogin OR r.rolsuper OR r.rolcreaterole OR r.rolcrea
        me.rolsuper OR me.rolcreaterole
 FROM pg_roles me LEFT JOIN pg_roles r ON r.rolname = 'tidemark_query' WHERE me.rolname = current_user;
 
--- statement: look_tables  only: postgres
--- For look_role_make, which can have no parameters.
-SELECT set_config('tidemark.look_tables', CAST(:tables AS text), true);
+-- statement: query_tables  only: postgres
+-- For query_role_make, which can have no parameters.
+SELECT set_config('tidemark.query_tables', CAST(:tables AS text), true);
 
--- statement: look_role_make  only: postgres
--- Whoever may not, or comes second, changes nothing here: what came of it is looked at afterwards.
+-- statement: query_role_make  only: postgres
+-- A user that may not, and the second of two at once, change nothing; query_role is read again afterwards.
 DO $$
 DECLARE
     place oid;
@@ -146,7 +154,7 @@ BEGIN
     END IF;
     EXECUTE format('GRANT USAGE ON SCHEMA %s TO tidemark_query', place::regnamespace);
     FOR found IN SELECT c.oid FROM pg_class c
-                 WHERE c.relnamespace = place AND c.relname = ANY (current_setting('tidemark.look_tables')::text[])
+                 WHERE c.relnamespace = place AND c.relname = ANY (current_setting('tidemark.query_tables')::text[])
                    AND NOT has_table_privilege('tidemark_query', c.oid, 'SELECT') LOOP
         EXECUTE format('GRANT SELECT ON %s TO tidemark_query', found::regclass);
     END LOOP;
@@ -154,15 +162,15 @@ EXCEPTION WHEN OTHERS THEN
     NULL;
 END $$;
 
--- statement: look_refused  only: postgres
--- What somebody's statement names and a query may not use, one of them. The statement is the body of a function that is never called
--- (pg_temp.tidemark_look), so the server itself has resolved every name in it. Functions that may do something (volatile, or with the rights of
--- another) are refused, but for those that only tell; tables, but for ours, the parts of the catalogue that everybody may read, and what its
--- owner has let the role read.
+-- statement: query_refused  only: postgres
+-- One function or table that a caller's statement names and may not use. The statement is the body of a function that is never called
+-- (pg_temp.tidemark_query_body), so the server itself has resolved every name in it. Functions that may do something (volatile, or with the rights of
+-- another) are refused, but for those that only report; tables, but for ours, the parts of the catalogue that the public may read, and
+-- those that their owner lets the role read.
 WITH named AS (
     SELECT DISTINCT m[1] AS kind, CAST(m[2] AS oid) AS id
     FROM pg_proc p, regexp_matches(p.prosqlbody::text, ':(funcid|aggfnoid|winfnoid|opno|relid) ([0-9]+)', 'g') AS m
-    WHERE p.proname = 'tidemark_look' AND p.pronamespace = pg_my_temp_schema()
+    WHERE p.proname = 'tidemark_query_body' AND p.pronamespace = pg_my_temp_schema()
 ), functions AS (
     SELECT id FROM named WHERE kind IN ('funcid', 'aggfnoid', 'winfnoid')
     UNION SELECT CAST(o.oprcode AS oid) FROM named JOIN pg_operator o ON o.oid = id WHERE kind = 'opno'

@@ -73,7 +73,7 @@ struct tide_tx {
     void *connection; /* the engine's */
     tide_query_pool *pool;
     bool is_write;
-    bool is_settled;
+    bool has_counters;
     bool is_now_known;
     int64_t now_us;
     tide_status doom; /* the first failed statement's status; TIDE_OK while sound */
@@ -125,8 +125,8 @@ typedef struct tide_engine_ops {
     tide_status (*read)(tide_store *store, tide_tx_fn *fn, void *arg, bool is_local,
                         tide_error *err);
 
-    tide_status (*now)(tide_tx *tx, tide_error *err);    /* fills tx->now_us */
-    tide_status (*settle)(tide_tx *tx, tide_error *err); /* takes are sorted already */
+    tide_status (*now)(tide_tx *tx, tide_error *err);           /* fills tx->now_us */
+    tide_status (*take_counters)(tide_tx *tx, tide_error *err); /* takes are sorted already */
     tide_status (*script)(tide_tx *tx, const char *text, tide_error *err);
     /* A damaged log was set aside before opening: keep it for the epoch that its loss began, or, with
      * epoch 0, remove it. NULL: there are no such logs. */
@@ -151,7 +151,7 @@ typedef struct tide_engine_ops {
     tide_status (*bulk_row)(tide_bulk *bulk, const tide_sql_value *values, tide_error *err);
     tide_status (*bulk_end)(tide_bulk *bulk, bool is_kept, tide_error *err);
 
-    /* look.h: one statement of somebody's own, which only reads. */
+    /* readonly_query.h: one statement of a caller, which only reads. */
     tide_status (*readonly_query)(tide_store *store, const tide_readonly_query *query,
                                   tide_error *err);
 } tide_engine_ops;

@@ -6,7 +6,7 @@
  *                  statement_timeout. One statement (extended protocol) that begins as SELECT, WITH,
  *                  VALUES, TABLE, EXPLAIN or SHOW, names no function with effects and no table that
  *                  is not ours, and runs under a role without privileges where there can be one
- *                  (pg_look_guard.h).
+ *                  (pg_query_guard.h).
  *
  * A daemon runs statements of callers on SQLite in a query process (runtime/query/query_process.h),
  * which opens the file by tide_readonly_db_open: time, memory and a crash are bounded there. Inside a

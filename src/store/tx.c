@@ -17,7 +17,7 @@ void tide_tx_init(tide_tx *tx, tide_store *store, void *connection, tide_query_p
     tx->connection = connection;
     tx->pool = pool;
     tx->is_write = is_write;
-    tx->is_settled = false;
+    tx->has_counters = false;
     tx->is_now_known = false;
     tx->now_us = 0;
     tx->doom = TIDE_OK;
@@ -93,7 +93,7 @@ tide_status tide_tx_now(tide_tx *tx, int64_t *now_us, tide_error *err)
 tide_status tide_tx_script(tide_tx *tx, const char *text, tide_error *err)
 {
     TIDE_TRY(tide_tx_check_doom(tx, err));
-    assert(tx->is_write && !tx->is_settled);
+    assert(tx->is_write && !tx->has_counters);
     const tide_status status = tx->store->ops->script(tx, text, err);
     return status < TIDE_OK ? tide_tx_doom(tx, status, err) : TIDE_OK;
 }
@@ -103,7 +103,7 @@ tide_status tide_tx_declare_counter(tide_tx *tx, const char *key, tide_query **q
 {
     TIDE_NEED(tx && query, err);
     TIDE_TRY(tide_tx_check_doom(tx, err));
-    if (!tx->is_write || tx->is_settled)
+    if (!tx->is_write || tx->has_counters)
         return tide_fail(err, TIDE_E_INVALID,
                          "counter %s: declare it in a write, before tide_tx_take_counters",
                          key ? key : "NULL");
@@ -160,11 +160,11 @@ tide_status tide_tx_take_counters(tide_tx *tx, tide_error *err)
 {
     TIDE_NEED(tx, err);
     TIDE_TRY(tide_tx_check_doom(tx, err));
-    if (!tx->is_write || tx->is_settled)
+    if (!tx->is_write || tx->has_counters)
         return tide_fail(err, TIDE_E_INVALID, "counters are taken once, in a write");
     tide_tx_sort_takes(tx);
-    const tide_status status = tx->store->ops->settle(tx, err);
-    tx->is_settled = true;
+    const tide_status status = tx->store->ops->take_counters(tx, err);
+    tx->has_counters = true;
     return status < TIDE_OK ? tide_tx_doom(tx, status, err) : TIDE_OK;
 }
 
@@ -187,7 +187,7 @@ tide_status tide_tx_take_counters_plainly(tide_tx *tx, tide_error *err)
 
 tide_status tide_tx_complete_plainly(tide_tx *tx, tide_error *err)
 {
-    if (tx->is_write && !tx->is_settled)
+    if (tx->is_write && !tx->has_counters)
         TIDE_TRY(tide_tx_take_counters(tx, err));
     for (tide_query *query = tx->deferred_first; query; query = query->next) {
         TIDE_EACH(tide_query_step(query, err))

@@ -1,4 +1,4 @@
-/* pg_admin.c - looking after a PostgreSQL store: description and check. */
+/* pg_admin.c - description and verification of a PostgreSQL store. */
 #include <inttypes.h>
 #include <stdio.h>
 #include <string.h>
@@ -89,8 +89,8 @@ typedef struct finding_request {
 static tide_status read_every_table(tide_tx *tx, void *arg, tide_error *err)
 {
     finding_request *request = arg;
-    TIDE_TRY(tx->store->ops->script(tx, "SET LOCAL statement_timeout = 0",
-                                    err)); /* a large table takes what it takes */
+    TIDE_TRY(
+        tx->store->ops->script(tx, "SET LOCAL statement_timeout = 0", err)); /* for large tables */
     TIDE_CLEANUP(tide_query_endp) tide_query *query = NULL;
     TIDE_TRY(tide_query_begin(&query, tx, TIDE_SQL_TABLE_CHECK, err));
     tide_status status = TIDE_OK;

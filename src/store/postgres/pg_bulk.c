@@ -4,7 +4,7 @@
  *     per row: number of fields, 2 bytes; per field: length, 4 bytes (-1: NULL), then its bytes
  *     -1, 2 bytes
  *
- * COPY needs the connection outside of pipeline mode; it is back in it when the rows are ended, however that goes. */
+ * COPY needs the connection outside of pipeline mode; it returns to it when the rows end, also after a failure. */
 #include <assert.h>
 #include <stdlib.h>
 #include <string.h>
@@ -14,7 +14,7 @@
 #include "store/bulk.h"
 #include "store/postgres/pg_engine.h"
 
-enum { ROW_LEN_MAX = 1 << 30 }; /* the server takes no longer ones */
+enum { ROW_LEN_MAX = 1 << 30 }; /* the limit of the server */
 
 #define PG_EPOCH_US INT64_C(946684800000000) /* 2000-01-01 */
 

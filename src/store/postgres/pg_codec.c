@@ -215,7 +215,7 @@ static const struct {
     {"54", TIDE_E_LIMIT},
     {"58030", TIDE_E_IO},
     {"3F000", TIDE_E_INVALID},
-    {"42P07", TIDE_E_FOREIGN}, /* a table of ours-to-be exists already: somebody else's database */
+    {"42P07", TIDE_E_FOREIGN}, /* a table of the schema exists: a database of another program */
 };
 
 tide_status tide_pg_status_of(const char *sqlstate)

@@ -13,15 +13,13 @@
 enum {
     CONNECT_S_MIN = 2, /* libpq's least */
     CONNECT_S_MAX = 10,
-    REFUSAL_US = 2000000, /* how long the reason of a refusal is asked for */
+    REFUSAL_US = 2000000, /* limit of the second try, which finds the reason of a refusal */
     SQLSTATE_LEN = 5,
     OPTION_MAX = 11,
-    HOST_SIZE = 256,
-    PORT_SIZE = 8,
     ANY_HOST = -1, /* libpq's choice */
 };
 
-/* What a server sends beside its answers. */
+/* Notices of the server. */
 static void receive_notice(void *arg, const PGresult *result)
 {
     tide_pg_connection *connection = arg;
@@ -38,13 +36,6 @@ static void receive_notice(void *arg, const PGresult *result)
 
 /* ---- connecting ---- */
 
-/* One host of a URL's list. */
-typedef struct host_choice {
-    char host[HOST_SIZE];
-    char hostaddr[HOST_SIZE];
-    char port[PORT_SIZE];
-} host_choice;
-
 typedef struct connect_options {
     const char *keys[OPTION_MAX];
     const char *values[OPTION_MAX];
@@ -52,25 +43,10 @@ typedef struct connect_options {
     char user_ms[16];
 } connect_options;
 
-/* The index-th of a list parted by commas, or the only one. NULL: there is none. */
-static const char *pick(char *out, size_t size, const char *list, int index)
-{
-    if (!list)
-        return NULL;
-    const char *at = list;
-    if (strchr(list, ','))
-        for (; index > 0 && *at; index--) {
-            at += strcspn(at, ",");
-            at += *at == ',';
-        }
-    (void)snprintf(out, size, "%.*s", (int)strcspn(at, ","), at);
-    return out;
-}
-
-/* What the URL says comes later and wins; but for the encoding, which is ours, and for the choice of a
- * server. choice NULL: any host. is_any: also one that the URL does not admit. */
-static void fill_options(connect_options *out, const char *url, const tide_pg_hosts *hosts,
-                         host_choice *choice, int index, bool is_any, int64_t until_us)
+/* Values of the URL override those before it. The encoding and the choice of a server override the URL.
+ * choice NULL: any host. is_any: also one that the URL does not admit. */
+static void fill_options(connect_options *out, const char *url, const tide_pg_endpoint *choice,
+                         bool is_any, int64_t until_us)
 {
     const int64_t left_us = until_us - tide_cond_until(0);
     int64_t left_s = left_us / 1000000;
@@ -87,10 +63,9 @@ static void fill_options(connect_options *out, const char *url, const tide_pg_ho
         {"dbname", url},
         {"fallback_application_name", "tidemark"},
         {"client_encoding", "UTF8"},
-        {"host", choice ? pick(choice->host, sizeof choice->host, hosts->host, index) : NULL},
-        {"hostaddr",
-         choice ? pick(choice->hostaddr, sizeof choice->hostaddr, hosts->hostaddr, index) : NULL},
-        {"port", choice ? pick(choice->port, sizeof choice->port, hosts->port, index) : NULL},
+        {"host", choice && choice->host[0] ? choice->host : NULL},
+        {"hostaddr", choice && choice->hostaddr[0] ? choice->hostaddr : NULL},
+        {"port", choice && choice->port[0] ? choice->port : NULL},
         {"target_session_attrs", is_any ? "any" : NULL},
     };
     size_t count = 0;
@@ -106,20 +81,20 @@ static void fill_options(connect_options *out, const char *url, const tide_pg_ho
 
 /* ---- refusals ---- */
 
-/* "FATAL:  28P01: words": the state between two colons. NULL: there is none. */
-static const char *find_sqlstate(const char *words)
+/* "FATAL:  28P01: text": the state between two colons. NULL: there is none. */
+static const char *find_sqlstate(const char *text)
 {
     static const char letters[] = "0123456789ABCDEFGHIJKLMNOPQRSTUVWXYZ";
-    for (const char *at = strstr(words, ":  "); at; at = strstr(at + 1, ":  "))
+    for (const char *at = strstr(text, ":  "); at; at = strstr(at + 1, ":  "))
         if (strspn(at + 3, letters) == SQLSTATE_LEN && at[3 + SQLSTATE_LEN] == ':')
             return at + 3;
     return NULL;
 }
 
-/* libpq keeps no SQLSTATE of a connection that failed, but writes it into its message when it is
- * verbose, and it can be made so only between start and end. So a server that refused is asked once
- * more. TIDE_OK: this time it let us in. */
-static PGconn *ask_again(const connect_options *options, int64_t until_us)
+/* libpq has no SQLSTATE of a connection that failed. It writes it into its message when it is verbose,
+ * which can be set only between start and end of connecting. So a server that refused is tried once
+ * more. The second try may succeed. */
+static PGconn *try_verbosely(const connect_options *options, int64_t until_us)
 {
     PGconn *pg = tide_pq.connectStartParams(options->keys, options->values, 1);
     if (!pg)
@@ -150,19 +125,18 @@ static tide_status status_of_refusal(const PGconn *pg, const char *sqlstate)
     return tide_pg_status_of(sqlstate);
 }
 
-static void copy_line(char *out, size_t size, const char *words)
+static void copy_line(char *out, size_t size, const char *text)
 {
-    (void)snprintf(out, size, "%s", words);
+    (void)snprintf(out, size, "%s", text);
     out[strcspn(out, "\n")] = '\0';
 }
 
 static tide_status fail_connect(tide_error *err, const tide_pg_connection *connection,
                                 const char *sqlstate)
 {
-    const char *words = tide_pq.errorMessage(connection->pg);
     const tide_status status = status_of_refusal(connection->pg, sqlstate);
     char line[400];
-    copy_line(line, sizeof line, words);
+    copy_line(line, sizeof line, tide_pq.errorMessage(connection->pg));
     return tide_fail(err, status, "cannot connect to %s: %s%s%.*s%s", connection->store->name, line,
                      sqlstate ? " (" : "", sqlstate ? SQLSTATE_LEN : 0, sqlstate ? sqlstate : "",
                      sqlstate ? ")" : "");
@@ -173,19 +147,20 @@ static tide_status connect_server(tide_pg_connection *connection, int host, bool
 {
     const tide_pg_engine *engine = tide_pg_engine_of(connection->store);
     connect_options options;
-    host_choice choice;
-    fill_options(&options, engine->url, &engine->hosts, host == ANY_HOST ? NULL : &choice, host,
-                 is_any, until_us);
+    tide_pg_endpoint choice;
+    if (host != ANY_HOST)
+        tide_pg_hosts_get(&engine->hosts, host, &choice);
+    fill_options(&options, engine->url, host == ANY_HOST ? NULL : &choice, is_any, until_us);
     connection->pg = tide_pq.connectdbParams(options.keys, options.values, 1);
     if (!connection->pg)
         return tide_no_memory(err);
     if (tide_pq.status(connection->pg) == CONNECTION_OK)
         return TIDE_OK;
-    /* Two spaces behind a colon: a server spoke. */
+    /* Two spaces behind a colon: a message of the server. */
     if (!strstr(tide_pq.errorMessage(connection->pg), ":  "))
         return fail_connect(err, connection, NULL);
-    const int64_t ask_until_us = tide_cond_until(REFUSAL_US);
-    PGconn *again = ask_again(&options, ask_until_us < until_us ? ask_until_us : until_us);
+    const int64_t again_until_us = tide_cond_until(REFUSAL_US);
+    PGconn *again = try_verbosely(&options, again_until_us < until_us ? again_until_us : until_us);
     if (again && tide_pq.status(again) == CONNECTION_OK) {
         tide_pq.finish(connection->pg);
         connection->pg = again;
@@ -199,7 +174,7 @@ static tide_status connect_server(tide_pg_connection *connection, int host, bool
     return fail_connect(err, connection, found ? sqlstate : NULL);
 }
 
-/* ---- who answers ---- */
+/* ---- identity of the server ---- */
 
 static uint64_t parse_wal(const char *text)
 {
@@ -217,8 +192,8 @@ static void read_timeline(tide_host *host)
         (void)snprintf(host->timeline, sizeof host->timeline, "%08lX", strtoul(at + 1, NULL, 16));
 }
 
-static tide_status ask_host(tide_host *out, tide_pg_connection *connection, const tide_sql *sql,
-                            int *backend_pid, tide_error *err)
+static tide_status query_host(tide_host *out, tide_pg_connection *connection, const tide_sql *sql,
+                              int *backend_pid, tide_error *err)
 {
     PGconn *pg = connection->pg;
     if (tide_pq.sendQueryParams(pg, sql->engine[TIDE_ENGINE_POSTGRES].text, 0, NULL, NULL, NULL,
@@ -252,19 +227,19 @@ static tide_status ask_host(tide_host *out, tide_pg_connection *connection, cons
     return status;
 }
 
-/* A server that refuses its WAL or control functions is asked for the rest. In a transaction of the
- * caller there is no second question: connection->has_wal is known by then. */
+/* Without WAL or control functions, the rest of the identity. In a transaction of the caller there is
+ * no second query: connection->has_wal is known by then. */
 static tide_status find_host(tide_host *out, tide_pg_connection *connection, int *backend_pid,
                              tide_error *err)
 {
     if (connection->has_wal) {
         const tide_status status =
-            ask_host(out, connection, TIDE_SQL_IDENTITY_HOST, backend_pid, err);
+            query_host(out, connection, TIDE_SQL_IDENTITY_HOST, backend_pid, err);
         if (status >= TIDE_OK || tide_pg_connection_is_lost(connection) || connection->is_begun)
             return status;
     }
     connection->has_wal = false;
-    TIDE_TRY(ask_host(out, connection, TIDE_SQL_IDENTITY_HOST_REDUCED, backend_pid, err));
+    TIDE_TRY(query_host(out, connection, TIDE_SQL_IDENTITY_HOST_REDUCED, backend_pid, err));
     out->wal = 0;
     return TIDE_OK;
 }
@@ -382,6 +357,7 @@ bool tide_pg_connection_is_alive(tide_pg_connection *connection)
 {
     if (tide_pg_connection_is_lost(connection) || tide_pq.consumeInput(connection->pg) != 1)
         return false;
-    (void)tide_pq.isBusy(connection->pg); /* parses what has come: a farewell is a notice */
+    (void)tide_pq.isBusy(
+        connection->pg); /* parses what arrived: the end of a session is a notice */
     return !tide_pg_connection_is_lost(connection);
 }

@@ -184,7 +184,7 @@ tide_status tide_pg_fail_result(tide_error *err, const PGresult *result, const c
     const char *words = tide_pq.resultErrorField(result, PG_DIAG_MESSAGE_PRIMARY);
     const char *detail = tide_pq.resultErrorField(result, PG_DIAG_MESSAGE_DETAIL);
     return tide_fail(err, tide_pg_status_of(sqlstate), "%s: %s%s%s (%s)", what,
-                     words ? words : "no answer", detail ? ": " : "", detail ? detail : "",
+                     words ? words : "no response", detail ? ": " : "", detail ? detail : "",
                      sqlstate ? sqlstate : "connection lost");
 }
 
@@ -223,7 +223,7 @@ static void read_guard(tide_pg_connection *connection, const PGresult *result)
     connection->begin_wal = read_wal(result, 3);
 }
 
-/* Takes over the result. */
+/* Owns the result. */
 static void accept_result(tide_pg_connection *connection, const tide_pg_expectation *expectation,
                           PGresult *result)
 {
@@ -261,8 +261,8 @@ static const char *name_expectation(const tide_pg_expectation *expectation)
 
 /* ---- waiting ---- */
 
-/* A cancellation under way. PQcancel waits for the server, which may hang: it has a thread of its own, and
- * who comes last frees this. */
+/* A cancellation under way. PQcancel waits for the server, which may hang, so it has a thread of its own.
+ * The caller or the thread frees this, whichever ends last. */
 typedef struct cancel_job {
     PGcancel *cancel;
     pthread_mutex_t lock;
@@ -294,7 +294,7 @@ static void *run_cancel(void *arg)
     return NULL;
 }
 
-/* Returns when the server has taken the request, or at until_us. It must not be cut short without need:
+/* Returns when the server has received the request, or at until_us. It must not be cut short without need:
  * PgBouncer 1.18 ends when a client leaves while its request is passed on. */
 static void cancel_until(PGconn *pg, int64_t until_us)
 {
@@ -334,7 +334,7 @@ static bool wait_readable(tide_pg_connection *connection, int64_t until_us)
     return true;
 }
 
-/* A backend that waits for a standby does not notice that its client has gone: it is cancelled, and its
+/* A backend that waits for a standby does not notice a closed connection. It is cancelled, and its
  * answer to that gives the reason. */
 static void abandon(tide_pg_connection *connection)
 {
@@ -364,8 +364,8 @@ PGresult *tide_pg_next_result(tide_pg_connection *connection)
 
 /* ---- answers ---- */
 
-/* Sessions ended by an administrator or a time limit say so behind the answers already given: if COMMIT
- * was not among those, it did not happen. (A crash shutdown, 57P02, keeps no such order.) */
+/* The end of a session by an administrator or a time limit is reported behind the responses already sent.
+ * If that of COMMIT is not among them, it did not happen. (A crash shutdown, 57P02, has no such order.) */
 static bool is_orderly_end(const PGresult *result)
 {
     static const char *const states[] = {"57P01", "57P05", "25P03"};
@@ -376,7 +376,7 @@ static bool is_orderly_end(const PGresult *result)
     return false;
 }
 
-/* A refusal by the guard: its cast failed, or its table is gone. */
+/* A refusal by the guard: its cast failed, or its table does not exist. */
 static bool is_guard_refusal(const tide_pg_expectation *expectation, const PGresult *result)
 {
     const char *sqlstate = tide_pq.resultErrorField(result, PG_DIAG_SQLSTATE);

@@ -10,8 +10,8 @@
  * every transaction another server process, they are unnamed. A proxy is recognised by the process id
  * of the connection, which is not that of the process that answers.
  *
- * Statements are described once per connection: their parameter types tell how each value is written
- * in binary form.
+ * Statements are described once per connection. The types of their parameters determine the binary form
+ * of each value.
  *
  * Every wait ends at answer_by_us. What is abandoned then is cancelled on the server.
  *
@@ -50,8 +50,8 @@ typedef enum tide_pg_command {
 
 /* What the next answer belongs to. */
 typedef struct tide_pg_expectation {
-    tide_query *query; /* keeps the result; NULL: only its success matters */
-    int64_t *value;    /* the first column goes here */
+    tide_query *query; /* owns the result; NULL: only its success matters */
+    int64_t *value;    /* receives the first column */
     bool is_begin;     /* BEGIN: refused by a standby */
     bool is_guard;     /* time, id, role and WAL position of the transaction */
     bool is_now;       /* the transaction's time */
@@ -73,7 +73,7 @@ typedef struct tide_pg_connection {
     tide_store *store;
     PGconn *pg;
     char server[TIDE_PG_SERVER_SIZE]; /* which running server this is; see identity_host */
-    bool is_pooled;                   /* a proxy stands between */
+    bool is_pooled;                   /* through a proxy */
     bool has_wal;                     /* the server permits its WAL and control functions */
     bool can_flush;                   /* ... and messages in the WAL */
     bool is_prepared[TIDE_PG_COMMAND_COUNT];
@@ -104,7 +104,7 @@ typedef struct tide_pg_connection {
     char xid[TIDE_PG_XID_SIZE]; /* "" until known */
 
     bool is_lost;          /* no further use */
-    bool is_ended;         /* the server said, in order, that it ends this session */
+    bool is_ended;         /* the server reported, in order, that it ends this session */
     bool has_timed_out;    /* lost because answer_by_us passed */
     bool has_warned;       /* the server sent a WARNING */
     bool has_standby_wait; /* ... that a wait for a synchronous standby was given up */
@@ -127,24 +127,24 @@ TIDE_MUST_CHECK tide_status tide_pg_connection_open(tide_pg_connection **out, ti
                                                     tide_error *err);
 void tide_pg_connection_close(tide_pg_connection *connection);
 
-/* Ask who the server is; sets connection->server, has_wal and can_flush, too. */
+/* Identity of the server; also sets connection->server, has_wal and can_flush. */
 TIDE_MUST_CHECK tide_status tide_pg_read_host(tide_host *out, tide_pg_connection *connection,
                                               tide_error *err);
 
-/* False when the server has gone away: reads what has arrived. */
+/* False: the connection is closed. Reads what has arrived. */
 bool tide_pg_connection_is_alive(tide_pg_connection *connection);
 
 /* True when a call on this connection failed because it was lost. */
 bool tide_pg_connection_is_lost(const tide_pg_connection *connection);
 
-/* A server's refusal, in its words. */
+/* A refusal by the server, with its text. */
 tide_status tide_pg_fail_result(tide_error *err, const PGresult *result, const char *what);
 
 /* Note that the connection is lost, and report it. TIDE_E_TIMEOUT after a deadline, otherwise
  * TIDE_E_UNAVAILABLE. */
 tide_status tide_pg_fail_lost(tide_error *err, tide_pg_connection *connection);
 
-/* Queue a command or a query; the answer comes with the next sync. */
+/* Queue a command or a query; the next sync reads the response. */
 TIDE_MUST_CHECK tide_status tide_pg_send(tide_pg_connection *connection, tide_pg_command command,
                                          tide_pg_expectation expectation, tide_error *err);
 TIDE_MUST_CHECK tide_status tide_pg_send_query(tide_pg_connection *connection, tide_query *query,
@@ -160,8 +160,8 @@ TIDE_MUST_CHECK tide_status tide_pg_send_texts(tide_pg_connection *connection,
 TIDE_MUST_CHECK tide_status tide_pg_prepare_all(tide_pg_connection *connection, const tide_tx *tx,
                                                 tide_error *err);
 
-/* End a part of the pipeline: a failure in it does not keep the next one from running. Its answers come
- * with the next sync. */
+/* End a part of the pipeline: the next part runs even if this one fails. The next sync reads its
+ * responses. */
 TIDE_MUST_CHECK tide_status tide_pg_send_sync(tide_pg_connection *connection, tide_error *err);
 
 /* Send what is queued and read every answer. Returns the first failure. */
@@ -184,15 +184,15 @@ tide_status tide_pg_keep(tide_query *query, tide_error *err);
 void tide_pg_reset(tide_query *query);
 tide_sql_value tide_pg_column(const tide_query *query, int index);
 
-/* pg_bulk.c, pg_look.c: their part of tide_pg_ops. The connection that looks is its caller's own, and
+/* pg_bulk.c, pg_readonly_query.c: their part of tide_pg_ops. A query has a connection of its own, and
  * closed afterwards. */
 tide_status tide_pg_bulk_begin(tide_bulk *bulk, tide_error *err);
 tide_status tide_pg_bulk_row(tide_bulk *bulk, const tide_sql_value *values, tide_error *err);
 tide_status tide_pg_bulk_end(tide_bulk *bulk, bool is_kept, tide_error *err);
-tide_status tide_pg_look_on(tide_pg_connection *connection, const tide_readonly_query *look,
-                            tide_error *err);
+tide_status tide_pg_readonly_query_run(tide_pg_connection *connection,
+                                       const tide_readonly_query *query, tide_error *err);
 
-/* pg_admin.c: the part of tide_pg_ops that looks after a store. */
+/* pg_admin.c: its part of tide_pg_ops. */
 tide_status tide_pg_describe(tide_store *store, tide_store_describe_fn *fn, void *arg,
                              tide_error *err);
 tide_status tide_pg_check(tide_store *store, tide_store_finding_fn *fn, void *arg, tide_error *err);

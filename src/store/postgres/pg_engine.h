@@ -1,11 +1,12 @@
-/* pg_engine.h - what a store in a PostgreSQL database is made of.
+/* pg_engine.h - state and parts of the engine of PostgreSQL stores.
  *
  *     pg_store.c         the engine's operations; the loop that runs a closure again
- *     pg_pool.c          connections: making, lending, and proving who the server is
+ *     pg_pool.c          connections: opening, lending, identity of the server
  *     pg_transaction.c   one closure in one transaction on one connection
  *     pg_group.c         closures of several threads in one transaction
- *     pg_outcome.c       what became of a commit: flushing it, or finding out
- *     pg_flush.c         one flush for all who wait
+ *     pg_outcome.c       outcome of a commit: flushed, or looked up after a lost connection
+ *     pg_hosts.c         hosts of the URL
+ *     pg_flush.c         one flush for all waiting commits
  *     pg_listen.c        NOTIFY and LISTEN
  *
  * Threads: any; the pool's lock covers idle and connection_count. */
@@ -14,23 +15,8 @@
 #include "base/combiner.h"
 #include "store/postgres/pg_connection.h"
 #include "store/postgres/pg_flush.h"
+#include "store/postgres/pg_hosts.h"
 #include "store/postgres/pg_listen.h"
-
-/* Which servers the URL admits (target_session_attrs). */
-typedef enum tide_pg_wanted {
-    TIDE_PG_WANTED_ANY,     /* reads anywhere, writes on the primary */
-    TIDE_PG_WANTED_PRIMARY, /* read-write, primary */
-    TIDE_PG_WANTED_STANDBY, /* read-only, standby, prefer-standby: libpq chooses */
-} tide_pg_wanted;
-
-/* The hosts of a URL, each list separated by commas as in libpq; NULL: none given. */
-typedef struct tide_pg_hosts {
-    char *host;
-    char *hostaddr;
-    char *port;
-    int count;
-    tide_pg_wanted wanted;
-} tide_pg_hosts;
 
 typedef struct tide_pg_engine {
     char *url;
@@ -97,7 +83,7 @@ TIDE_MUST_CHECK tide_status tide_pg_run_read(tide_pg_connection *connection, tid
                                              void *arg, bool is_local, bool is_guarded,
                                              bool *is_durable, tide_error *err);
 
-/* BEGIN, settings and guard, once per transaction. with_id: the transaction's id is asked for. */
+/* BEGIN, settings and guard, once per transaction. with_id: also read the id of the transaction. */
 TIDE_MUST_CHECK tide_status tide_pg_begin(tide_pg_connection *connection, bool with_id,
                                           tide_error *err);
 tide_status tide_pg_now(tide_tx *tx, tide_error *err);

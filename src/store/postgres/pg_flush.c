@@ -6,7 +6,7 @@
 #include "base/cond_wait.h"
 #include "tidemark_sql.h"
 
-enum { ASK_EVERY_US = 2000 };
+enum { QUERY_EVERY_US = 2000 };
 
 void tide_pg_flusher_init(tide_pg_flusher *flusher, tide_store *store)
 {
@@ -89,7 +89,7 @@ static void lead(tide_pg_flusher *flusher, int64_t until_us)
         status = tide_pg_flush_on(flusher->connection, &ignored);
         is_standby_away = flusher->connection->has_standby_wait;
         flusher->connection->answer_by_us = 0;
-        /* What was abandoned has been cancelled; its session goes with it. */
+        /* What was abandoned has been cancelled. Its session is closed. */
         if (tide_pg_connection_is_lost(flusher->connection)) {
             tide_pg_connection_close(flusher->connection);
             flusher->connection = NULL;
@@ -157,8 +157,8 @@ tide_status tide_pg_flusher_connect(tide_pg_flusher *flusher, int64_t until_us, 
     return status;
 }
 
-/* One question on the witness, which must not be reconnected for it. */
-static tide_pg_outcome ask_once(tide_pg_connection *witness, const char *xid, bool *is_running)
+/* One query on the witness, which must not be reconnected for it. */
+static tide_pg_outcome query_outcome(tide_pg_connection *witness, const char *xid, bool *is_running)
 {
     const char *values[] = {xid};
     *is_running = false;
@@ -183,8 +183,8 @@ static tide_pg_outcome ask_once(tide_pg_connection *witness, const char *xid, bo
     return outcome;
 }
 
-tide_pg_outcome tide_pg_flusher_ask(tide_pg_flusher *flusher, uint64_t generation, const char *xid,
-                                    int64_t until_us)
+tide_pg_outcome tide_pg_flusher_outcome(tide_pg_flusher *flusher, uint64_t generation,
+                                        const char *xid, int64_t until_us)
 {
     tide_env *env = flusher->store->env;
     tide_pg_outcome outcome = TIDE_PG_UNKNOWN;
@@ -198,12 +198,12 @@ tide_pg_outcome tide_pg_flusher_ask(tide_pg_flusher *flusher, uint64_t generatio
                      tide_pg_connection_is_alive(flusher->connection);
         if (is_running) {
             flusher->connection->answer_by_us = until_us;
-            outcome = ask_once(flusher->connection, xid, &is_running);
+            outcome = query_outcome(flusher->connection, xid, &is_running);
             flusher->connection->answer_by_us = 0;
         }
         (void)pthread_mutex_unlock(&flusher->lock);
         if (is_running)
-            env->sleep_us(env, ASK_EVERY_US);
+            env->sleep_us(env, QUERY_EVERY_US);
     }
     return outcome;
 }

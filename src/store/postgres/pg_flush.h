@@ -1,19 +1,19 @@
-/* pg_flush.h - carrying commits to disk: one flusher connection for the whole process.
+/* pg_flush.h - shared flush: one connection makes the commits of all threads durable.
  *
  * Ordered transactions commit with synchronous_commit=off: their counters are free as soon as the commit record
- * is in the WAL buffer. Before anybody is answered, the WAL must be on disk up to there. One tiny transaction
- * with a synchronous commit does it for everybody who waits: WAL is written in order, so when its commit
+ * is in the WAL buffer. Before a caller is answered, the WAL must be on disk up to there. One tiny transaction
+ * with a synchronous commit does it for all waiting callers: WAL is written in order, so when its commit
  * record is durable, every earlier one is.
  *
- *     waiting      a b c d | e f g h i | ...        a leader flushes for all who came before it began
+ *     waiting      a b c d | e f g h i | ...        a leader flushes for all callers that were waiting when it began
  *
- * A caller that finds nobody flushing becomes the leader and answers everybody on the list; there is no thread.
- * Readers who saw rows that may not be durable wait here too. A loop over WAL positions would not do: a
+ * A caller that finds no flush under way becomes the leader and answers the whole list; there is no thread.
+ * Readers that saw rows that may not be durable wait here too. A loop over WAL positions would not do: a
  * commit that ends on a page boundary leaves the flush position behind the insert position for seconds.
  *
  * The connection is a witness as well: while it lives, the server has not crashed since it was opened, and
- * what it says about a transaction id is final. A flush proves nothing about a commit that is older than the
- * connection: a server that crashed and came back flushes gladly what it still has. So each connect begins a
+ * what it reports about a transaction id is final. A flush proves nothing about a commit that is older than the
+ * connection: a server that crashed and restarted flushes what it still has. So each connect begins a
  * new *generation*; a transaction notes the generation before it begins, and is answered only by a flush of
  * the same one. A URL may lead to several servers: the witness counts only for transactions on its own.
  * Otherwise the committer's own connection, if that is still alive, is as good a witness.
@@ -33,12 +33,12 @@ typedef struct tide_pg_flusher {
     tide_store *store;
     pthread_mutex_t lock;
     pthread_cond_t changed;
-    tide_pg_connection *connection; /* used by the leader, or under the lock when nobody leads */
+    tide_pg_connection *connection; /* used by the leader, or under the lock without a leader */
     bool is_led;
     uint64_t generation;                /* raised by each connect */
-    char server[TIDE_PG_SERVER_SIZE];   /* the one that the witness sits on */
+    char server[TIDE_PG_SERVER_SIZE];   /* of the witness */
     struct tide_pg_flush_wait *waiting; /* callers, on their own stacks */
-    struct tide_pg_flush_wait *served;  /* those that the flush under way is for */
+    struct tide_pg_flush_wait *served;  /* of the flush under way */
 } tide_pg_flusher;
 
 void tide_pg_flusher_init(tide_pg_flusher *flusher, tide_store *store);
@@ -49,7 +49,7 @@ TIDE_MUST_CHECK tide_status tide_pg_flusher_connect(tide_pg_flusher *flusher, in
                                                     tide_error *err);
 
 /* The generation in force, to be noted before a transaction begins on this server; 0, which is never answered, when
- * the witness sits on another one. */
+ * the witness is connected to another one. */
 uint64_t tide_pg_flusher_generation(tide_pg_flusher *flusher, const char *server);
 
 /* Return when everything committed since `generation` was noted, and before the call, is durable.
@@ -65,10 +65,10 @@ TIDE_MUST_CHECK tide_status tide_pg_flush_on(tide_pg_connection *connection, tid
 typedef enum tide_pg_outcome {
     TIDE_PG_COMMITTED,
     TIDE_PG_ABORTED,
-    TIDE_PG_UNKNOWN, /* the witness is gone too */
+    TIDE_PG_UNKNOWN, /* the witness is lost, too */
 } tide_pg_outcome;
 
-/* What became of a transaction, begun under this generation, whose connection was lost? Waits while it is still
- * running. */
-tide_pg_outcome tide_pg_flusher_ask(tide_pg_flusher *flusher, uint64_t generation, const char *xid,
-                                    int64_t until_us);
+/* The outcome of a transaction, begun under this generation, whose connection was lost. Waits while it is
+ * still running. */
+tide_pg_outcome tide_pg_flusher_outcome(tide_pg_flusher *flusher, uint64_t generation,
+                                        const char *xid, int64_t until_us);

@@ -3,10 +3,10 @@
  *     BEGIN  guard   counters of A  rows of A   counters of B  rows of B   ...   COMMIT  flush
  *
  * Threads that want numbers of the same counters would queue for the counters' locks on the server. They
- * queue here instead: one of them sends what all who wait have declared and deferred, in their order,
+ * queue here instead: one of them sends what all that wait have declared and deferred, in their order,
  * as one transaction on its own connection, and the flush right behind it. Two groups are under way at
- * most: while one waits for the disk, the other takes its numbers. Nobody waits for company: a group is
- * who is there.
+ * most: while one waits for the disk, the other takes its numbers. No closure waits for others: a group
+ * consists of those that are queued.
  *
  * A closure joins if it has run without an answer of the server, and only with closures of the same set of
  * counters, so that a group takes its locks in the order in which each of its members would.
@@ -14,7 +14,7 @@
  * If the transaction fails, nothing of it happened, and each member runs again alone
  * (docs/decisions/0003-no-savepoints-on-postgresql.md). An outcome that is not known is so for all.
  *
- * Threads: whoever leads uses the members' connections while these wait. */
+ * Threads: the leader uses the members' connections while these wait. */
 #include <string.h>
 
 #include "base/cond_wait.h"
@@ -40,12 +40,12 @@ bool tide_pg_can_share(const tide_pg_connection *connection)
 {
     const tide_tx *tx = &connection->tx;
     return !connection->is_alone && connection->is_guarded && !connection->is_begun &&
-           !tx->is_settled && tx->take_count > 0;
+           !tx->has_counters && tx->take_count > 0;
 }
 
-/* ---- who goes together ---- */
+/* ---- members ---- */
 
-/* FNV-1a over the keys of the counters. Sets that meet in one value are told apart by is_alike. */
+/* FNV-1a over the keys of the counters. is_alike separates sets with the same value. */
 static int64_t hash_counters(const tide_tx *tx)
 {
     uint64_t hash = 0xcbf29ce484222325;

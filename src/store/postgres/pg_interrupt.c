@@ -25,7 +25,7 @@ void tide_pg_interrupt_add(tide_pg_connection *connection)
         tide_pq.freeCancel(cancel);
 }
 
-/* Who takes a key out of its slot owns it: never freed under the handler. */
+/* The thread that removes a key from its slot owns it, so none is freed under the handler. */
 void tide_pg_interrupt_remove(tide_pg_connection *connection)
 {
     if (connection->interrupt_slot >= 0)
@@ -33,7 +33,7 @@ void tide_pg_interrupt_remove(tide_pg_connection *connection)
     connection->interrupt_slot = -1;
 }
 
-/* PQcancel is async-signal-safe, says its manual. */
+/* PQcancel is async-signal-safe by its documentation. */
 void tide_pg_interrupt_all(void)
 {
     for (int i = 0; i < SLOTS; i++) {

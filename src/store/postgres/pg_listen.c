@@ -7,15 +7,15 @@
 #include "tidemark_sql.h"
 
 enum {
-    QUIET_MS = 30000, /* a look at the connection although nothing came */
+    QUIET_MS = 30000, /* between checks of an idle connection */
     ROUND_MAX = 16,   /* how often one sender sends for others */
-    POLL_MS = 500,    /* between looks where LISTEN is of no use */
-    POLLS = 120,      /* looks before the server is asked again whether it is */
+    POLL_MS = 500,    /* between signals where LISTEN is of no use */
+    POLLS = 120,      /* signals before LISTEN is tried again */
 };
 
 static const tide_backoff reconnect_policy = {.base_us = 50000, .cap_us = 2000000};
 
-/* The payload that means: look at everything. A topic cannot be empty. */
+/* The payload for all topics. A topic cannot be empty. */
 static const char all_topics[] = "";
 
 void tide_pg_listener_init(tide_pg_listener *listener, tide_store *store)
@@ -32,19 +32,19 @@ void tide_pg_listener_done(tide_pg_listener *listener)
 
 /* ---- listening ---- */
 
-/* *is_deaf: there is a server, but LISTEN is of no use: behind a pooler, whose sessions are anybody's, and
+/* *must_poll: there is a server, but LISTEN is of no use: behind a pooler, which shares its sessions, and
  * on a standby, which refuses it. */
-static tide_pg_connection *connect_listener(tide_pg_listener *listener, bool *is_deaf)
+static tide_pg_connection *connect_listener(tide_pg_listener *listener, bool *must_poll)
 {
     tide_store *store = listener->watcher.store;
     tide_pg_connection *connection = NULL;
     tide_error ignored;
-    *is_deaf = false;
+    *must_poll = false;
     if (tide_pg_connection_open(&connection, store, false, tide_cond_until(store->options.wait_us),
                                 &ignored) < TIDE_OK)
         return NULL;
-    *is_deaf = connection->is_pooled || connection->is_on_standby;
-    if (*is_deaf ||
+    *must_poll = connection->is_pooled || connection->is_on_standby;
+    if (*must_poll ||
         tide_pg_send(connection, TIDE_PG_LISTEN, (tide_pg_expectation){0}, &ignored) < TIDE_OK ||
         tide_pg_sync(connection, &ignored) < TIDE_OK) {
         tide_pg_connection_close(connection);
@@ -53,7 +53,7 @@ static tide_pg_connection *connect_listener(tide_pg_listener *listener, bool *is
     return connection;
 }
 
-/* Watches look for themselves, often. False: the thread is to end. */
+/* Signal every watch, twice a second. False: the thread is to end. */
 static bool poll_for_a_while(tide_pg_listener *listener)
 {
     for (int i = 0; i < POLLS; i++) {
@@ -95,14 +95,14 @@ void *tide_pg_listen(void *arg)
     int attempt = 0;
     bool is_wanted = true;
     while (is_wanted) {
-        bool is_deaf = false;
-        tide_pg_connection *connection = connect_listener(listener, &is_deaf);
+        bool must_poll = false;
+        tide_pg_connection *connection = connect_listener(listener, &must_poll);
         if (connection) {
             attempt = 0;
             tide_watch_signal(listener->watcher.store, NULL);
             is_wanted = listen_while_connected(listener, connection);
             tide_pg_connection_close(connection);
-        } else if (is_deaf) {
+        } else if (must_poll) {
             attempt = 0;
             is_wanted = poll_for_a_while(listener);
         } else {

@@ -1,6 +1,6 @@
-/* pg_listen.h - NOTIFY after the commit, and the thread that LISTENs.
+/* pg_listen.h - notifications between processes: NOTIFY after the commit, and the LISTEN thread.
  *
- * One channel, `tidemark`; the payload is the topic. Notifications are sent by whoever committed, after the commit
+ * One channel, `tidemark`; the payload is the topic. The committing thread sends notifications, after the commit
  * and outside of it (inside, 16 clients fell to 0.22x: NOTIFY takes a lock of the whole cluster), and
  * coalesced: while one is being sent, the topics of others collect, and the sender sends them together.
  *
@@ -14,7 +14,7 @@ typedef struct tide_pg_listener {
     tide_watcher watcher; /* first: the thread is given this */
     pthread_mutex_t lock; /* of what follows */
     bool is_sending;
-    bool is_overflowing; /* more topics than fit: tell all */
+    bool is_overflowing; /* more topics than fit: all are sent as one */
     tide_topics waiting;
 } tide_pg_listener;
 

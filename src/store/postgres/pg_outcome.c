@@ -1,10 +1,10 @@
-/* pg_outcome.c - what became of a commit.
+/* pg_outcome.c - outcome of a commit.
  *
  *     before COMMIT is sent        nothing happened; the closure runs again
- *     session ended by the server  its farewell comes behind its answers: without one to COMMIT, run again
- *     COMMIT sent, no answer       the witness is asked for the transaction's id: committed, or run again;
- *                                  with the witness gone, or the id never learnt: outcome unknown
- *     COMMIT answered, no flush    flushed on the committer's own connection; if that is gone: outcome
+ *     session ended by the server  its notice follows its responses: without one to COMMIT, run again
+ *     COMMIT sent, no answer       the witness looks up the transaction's id: committed, or run again.
+ *                                  Without witness or id: outcome unknown
+ *     COMMIT answered, no flush    flushed on the committer's own connection; if that is lost: outcome
  *                                  unknown
  *     flush answered               durable
  *     synchronous COMMIT, or a flush behind it on the same connection, answered
@@ -99,8 +99,8 @@ tide_status tide_pg_resolve_lost(tide_pg_connection *connection, tide_error *err
     if (!connection->is_commit_sent || is_undone)
         return connection->has_timed_out ? TIDE_E_TIMEOUT : TIDE_E_SERIALIZATION;
     bool is_standby_away = connection->has_standby_wait;
-    switch (tide_pg_flusher_ask(&engine->flusher, connection->witness, connection->xid,
-                                connection->answer_by_us)) {
+    switch (tide_pg_flusher_outcome(&engine->flusher, connection->witness, connection->xid,
+                                    connection->answer_by_us)) {
     case TIDE_PG_ABORTED:
         return TIDE_E_SERIALIZATION;
     case TIDE_PG_COMMITTED:

@@ -1,4 +1,4 @@
-/* pg_pool.c - connections of a store: making, lending, and proving who the server is. */
+/* pg_pool.c - connection pool of a store: opening, lending, identity of the server. */
 #include <assert.h>
 #include <stdio.h>
 #include <string.h>

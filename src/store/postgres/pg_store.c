@@ -23,7 +23,7 @@ static const tide_backoff retry_policy = {.base_us = 1000, .cap_us = 250000};
 
 /* ---- write ---- */
 
-/* After the commit, so that whoever is woken sees it. */
+/* After the commit, so that woken watchers see it. */
 static void notify(tide_pg_connection *connection)
 {
     tide_pg_engine *engine = connection->store->engine;
@@ -117,8 +117,8 @@ static bool is_still_open(tide_status status)
 
 /* The closure recognises by its id whether it has run before. In another epoch that proves nothing: history
  * may have been cut in front of it. */
-static tide_status find_out(tide_store *store, tide_tx_fn *fn, void *arg, int64_t until_us,
-                            const char *epoch_id, tide_error *err)
+static tide_status resolve_by_id(tide_store *store, tide_tx_fn *fn, void *arg, int64_t until_us,
+                                 const char *epoch_id, tide_error *err)
 {
     tide_error found = {.status = TIDE_OK};
     bool is_alone = true;
@@ -159,7 +159,7 @@ static tide_status pg_write_by_id(tide_store *store, tide_tx_fn *fn, void *arg, 
         tide_pg_release(connection);
         if (status == TIDE_E_OUTCOME_UNKNOWN) {
             tide_store_report_call(store, status, true, err); /* also if it is found out */
-            return find_out(store, fn, arg, until_us, epoch_id, err);
+            return resolve_by_id(store, fn, arg, until_us, epoch_id, err);
         }
         if (status != TIDE_E_SERIALIZATION || !is_to_be_repeated(store, attempt, until_us))
             return status;
@@ -204,15 +204,16 @@ static tide_status pg_read(tide_store *store, tide_tx_fn *fn, void *arg, bool is
 
 /* ---- beside transactions ---- */
 
-/* On a connection of its own, closed afterwards: what a foreign statement leaves behind in its session is
- * gone then. What it has seen is on disk before it is said to have succeeded. */
-static tide_status pg_look(tide_store *store, const tide_readonly_query *look, tide_error *err)
+/* On a connection of its own, closed afterwards, with everything that a caller's statement left in its
+ * session. What it has seen is on disk before it succeeds. */
+static tide_status pg_readonly_query(tide_store *store, const tide_readonly_query *query,
+                                     tide_error *err)
 {
     tide_pg_connection *own = NULL;
     const int64_t until_us = tide_pg_call_until(store);
     TIDE_TRY(tide_pg_connection_open(&own, store, false, until_us, err));
     int64_t is_flushed = !own->has_wal || !own->can_flush;
-    tide_status status = tide_pg_look_on(own, look, err);
+    tide_status status = tide_pg_readonly_query_run(own, query, err);
     if (status >= TIDE_OK && !is_flushed) {
         status = tide_pg_send(own, TIDE_PG_FLUSH_PROBE, (tide_pg_expectation){.value = &is_flushed},
                               err);
@@ -235,7 +236,7 @@ static tide_status pg_watch(tide_store *store, tide_error *err)
 
 /* ---- life ---- */
 
-/* libpq looks at the port only when it connects, and then it is too late to call it malformed. */
+/* libpq parses the port only when it connects. */
 static tide_status check_ports(const PQconninfoOption *options, tide_error *err)
 {
     for (; options->keyword; options++) {
@@ -251,43 +252,6 @@ static tide_status check_ports(const PQconninfoOption *options, tide_error *err)
         }
     }
     return TIDE_OK;
-}
-
-static int count_commas(const char *list)
-{
-    int count = 0;
-    for (; list && *list; list++)
-        count += *list == ',';
-    return count;
-}
-
-/* A value that libpq does not know is refused when it connects. */
-static tide_pg_wanted read_wanted(const char *value)
-{
-    if (strcmp(value, "any") == 0)
-        return TIDE_PG_WANTED_ANY;
-    return strcmp(value, "read-write") == 0 || strcmp(value, "primary") == 0
-               ? TIDE_PG_WANTED_PRIMARY
-               : TIDE_PG_WANTED_STANDBY;
-}
-
-/* Without memory for a list there is no choice but libpq's. */
-static void read_hosts(tide_pg_hosts *hosts, const PQconninfoOption *options)
-{
-    for (; options->keyword; options++) {
-        const char *value = options->val;
-        if (!value || !value[0])
-            continue;
-        if (strcmp(options->keyword, "host") == 0)
-            hosts->host = strdup(value);
-        else if (strcmp(options->keyword, "hostaddr") == 0)
-            hosts->hostaddr = strdup(value);
-        else if (strcmp(options->keyword, "port") == 0)
-            hosts->port = strdup(value);
-        else if (strcmp(options->keyword, "target_session_attrs") == 0)
-            hosts->wanted = read_wanted(value);
-    }
-    hosts->count = 1 + count_commas(hosts->host ? hosts->host : hosts->hostaddr);
 }
 
 static tide_status pg_open(tide_store *store, const char *target, tide_error *err)
@@ -307,7 +271,7 @@ static tide_status pg_open(tide_store *store, const char *target, tide_error *er
     const tide_status checked = check_ports(parsed, err);
     tide_pg_engine *engine = checked >= TIDE_OK ? calloc(1, sizeof *engine) : NULL;
     if (engine)
-        read_hosts(&engine->hosts, parsed);
+        tide_pg_hosts_read(&engine->hosts, parsed);
     tide_pq.conninfoFree(parsed);
     TIDE_TRY(checked);
     if (!engine)
@@ -337,9 +301,7 @@ static void pg_close(tide_store *store)
     tide_combiner_free(engine->groups);
     (void)pthread_cond_destroy(&engine->has_idle);
     (void)pthread_mutex_destroy(&engine->lock);
-    free(engine->hosts.host);
-    free(engine->hosts.hostaddr);
-    free(engine->hosts.port);
+    tide_pg_hosts_done(&engine->hosts);
     free(engine->url);
     free(engine);
 }
@@ -353,7 +315,7 @@ const tide_engine_ops tide_pg_ops = {
     .write_by_id = pg_write_by_id,
     .read = pg_read,
     .now = tide_pg_now,
-    .settle = tide_pg_take_counters,
+    .take_counters = tide_pg_take_counters,
     .script = tide_pg_script,
     .host = tide_pg_host,
     .describe = tide_pg_describe,
@@ -368,5 +330,5 @@ const tide_engine_ops tide_pg_ops = {
     .bulk_begin = tide_pg_bulk_begin,
     .bulk_row = tide_pg_bulk_row,
     .bulk_end = tide_pg_bulk_end,
-    .readonly_query = pg_look,
+    .readonly_query = pg_readonly_query,
 };

@@ -115,8 +115,7 @@ tide_status tide_pg_begin(tide_pg_connection *connection, bool with_id, tide_err
     connection->is_begun = true;
     if (tide_pg_is_unguarded && connection->is_guarded)
         return TIDE_OK;
-    /* The id makes the outcome of a commit whose answer was lost a question that can be asked, where there
-     * is a witness to ask. */
+    /* By the id a witness looks up the outcome of a commit whose response was lost. */
     return send_guard(connection, with_id && is_write && !connection->is_synchronous, err);
 }
 
@@ -191,7 +190,7 @@ static tide_status complete(tide_pg_connection *connection, tide_error *err)
         return TIDE_OK;
     const bool is_alone = !connection->is_begun && tx->take_count == 0;
     TIDE_TRY(tide_pg_begin(connection, false, err));
-    if (!tx->is_settled) {
+    if (!tx->has_counters) {
         tide_tx_sort_takes(tx);
         TIDE_TRY(send_counters(connection, tx, err));
     }

@@ -43,7 +43,7 @@ static void a_witness_speaks_for_its_own_server_only(void **state)
     assert_int_equal(0, tide_pg_flusher_generation(&c.flusher, ""));
     assert_ok_err(flush(&c, generation, t), &t->err);
     assert_status(TIDE_E_UNAVAILABLE, flush(&c, 0, t));
-    assert_int_equal(TIDE_PG_UNKNOWN, tide_pg_flusher_ask(&c.flusher, 0, "1", soon()));
+    assert_int_equal(TIDE_PG_UNKNOWN, tide_pg_flusher_outcome(&c.flusher, 0, "1", soon()));
     tide_pg_flusher_done(&c.flusher);
 }
 

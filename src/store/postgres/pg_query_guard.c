@@ -1,4 +1,4 @@
-#include "store/postgres/pg_look_guard.h"
+#include "store/postgres/pg_query_guard.h"
 
 #include <ctype.h>
 #include <inttypes.h>
@@ -14,7 +14,7 @@
 
 enum { NAMES_MAX = 64 << 10, STATEMENT_MAX = 2 << 20 };
 
-/* ---- words ---- */
+/* ---- text ---- */
 
 /* Behind blanks, comments and these other characters. */
 static const char *skip_blanks(const char *at, const char *others)
@@ -68,7 +68,7 @@ static const char *skip_explain(const char *at)
     return at;
 }
 
-tide_status tide_pg_look_words(const char *sql, const char **inner, tide_error *err)
+tide_status tide_pg_query_guard_text(const char *sql, const char **inner, tide_error *err)
 {
     static const char *const others[] = {
         "ABORT",   "ALTER",   "ANALYZE", "ANALYSE",  "BEGIN",    "CALL",      "CHECKPOINT",
@@ -96,15 +96,14 @@ tide_status tide_pg_look_words(const char *sql, const char **inner, tide_error *
     if (is_one_of(at, len, reads))
         return TIDE_OK;
     if (is_one_of(at, len, others))
-        return tide_fail(err, TIDE_E_DENIED, "a query only reads: %.*s is not for it", (int)len,
-                         at);
+        return tide_fail(err, TIDE_E_DENIED, "a query only reads; %.*s is refused", (int)len, at);
     return tide_fail(err, TIDE_E_INVALID, "no statement begins with '%.*s'",
                      len > 20 ? 20 : (int)len, at);
 }
 
 /* ---- our tables ---- */
 
-/* What the store's migrations have made, as an array of the server's; tokens are nobody's to read. */
+/* The tables of the store's migrations as an array of the server's. No query reads tokens. */
 static tide_status list_tables(tide_buffer *out, const tide_migration *migrations, tide_error *err)
 {
     static const char *const kinds[] = {"CREATE TABLE ", "CREATE VIEW ", "CREATE OR REPLACE VIEW "};
@@ -130,9 +129,10 @@ static tide_status list_tables(tide_buffer *out, const tide_migration *migration
     return TIDE_OK;
 }
 
-/* ---- the server's word ---- */
+/* ---- the role ---- */
 
-static PGresult *ask(tide_pg_connection *connection, const tide_sql *sql, const char *tables)
+static PGresult *query_server(tide_pg_connection *connection, const tide_sql *sql,
+                              const char *tables)
 {
     const tide_sql_text *text = &sql->engine[TIDE_ENGINE_POSTGRES];
     const char *const values[] = {tables};
@@ -149,14 +149,14 @@ static bool run(tide_pg_connection *connection, const char *text)
 }
 
 typedef struct role_state {
-    bool is_usable; /* harmless, ours to become, and may read what is ours */
+    bool is_usable; /* without powers, can be set, and may read the tables */
     bool may_make;
 } role_state;
 
-static role_state look_at_role(tide_pg_connection *connection, const char *tables)
+static role_state read_role(tide_pg_connection *connection, const char *tables)
 {
     role_state state = {.is_usable = false};
-    PGresult *result = ask(connection, TIDE_SQL_LOOK_ROLE, tables);
+    PGresult *result = query_server(connection, TIDE_SQL_QUERY_ROLE, tables);
     if (tide_pq.resultStatus(result) == PGRES_TUPLES_OK && tide_pq.ntuples(result) == 1) {
         state.is_usable = *tide_pq.getvalue(result, 0, 0) == 't' &&
                           *tide_pq.getvalue(result, 0, 1) == 't' &&
@@ -171,27 +171,27 @@ static void make_role(tide_pg_connection *connection, const char *tables)
 {
     if (!run(connection, "BEGIN"))
         return;
-    tide_pq.clear(ask(connection, TIDE_SQL_LOOK_TABLES, tables));
-    tide_pq.clear(ask(connection, TIDE_SQL_LOOK_ROLE_MAKE, NULL));
+    tide_pq.clear(query_server(connection, TIDE_SQL_QUERY_TABLES, tables));
+    tide_pq.clear(query_server(connection, TIDE_SQL_QUERY_ROLE_MAKE, NULL));
     (void)run(connection, "COMMIT");
 }
 
 static bool find_role(tide_pg_connection *connection, const char *tables)
 {
-    role_state state = look_at_role(connection, tables);
+    role_state state = read_role(connection, tables);
     if (!state.is_usable && state.may_make) {
         make_role(connection, tables);
-        state = look_at_role(connection, tables);
+        state = read_role(connection, tables);
     }
     return state.is_usable;
 }
 
-/* ---- the parts of a statement ---- */
+/* ---- names ---- */
 
 /* A new line before the end: the statement may end with a comment. */
 static tide_status send_body(tide_pg_connection *connection, const char *inner, tide_error *err)
 {
-    static const char head[] = "CREATE FUNCTION pg_temp.tidemark_look() RETURNS SETOF record "
+    static const char head[] = "CREATE FUNCTION pg_temp.tidemark_query_body() RETURNS SETOF record "
                                "LANGUAGE sql BEGIN ATOMIC ";
     static const char unsupported[] = "0A000";
     TIDE_CLEANUP(tide_buffer_done) tide_buffer text = tide_buffer_of(STATEMENT_MAX);
@@ -214,7 +214,7 @@ static tide_status send_body(tide_pg_connection *connection, const char *inner, 
 
 static tide_status check_parts(tide_pg_connection *connection, const char *tables, tide_error *err)
 {
-    PGresult *result = ask(connection, TIDE_SQL_LOOK_REFUSED, tables);
+    PGresult *result = query_server(connection, TIDE_SQL_QUERY_REFUSED, tables);
     tide_status status = TIDE_OK;
     if (tide_pq.resultStatus(result) != PGRES_TUPLES_OK)
         status = tide_pg_fail_result(err, result, "query");
@@ -240,8 +240,8 @@ static tide_status check_body(tide_pg_connection *connection, const char *inner,
     return status;
 }
 
-tide_status tide_pg_look_guard(tide_pg_connection *connection, const char *inner,
-                               int64_t timeout_us, bool *has_role, tide_error *err)
+tide_status tide_pg_query_guard_names(tide_pg_connection *connection, const char *inner,
+                                      int64_t timeout_us, bool *has_role, tide_error *err)
 {
     TIDE_CLEANUP(tide_buffer_done) tide_buffer tables = tide_buffer_of(NAMES_MAX);
     TIDE_TRY(list_tables(&tables, connection->store->migrations, err));

@@ -1,4 +1,4 @@
-/* pg_look.c - somebody's own SQL on PostgreSQL. See look.h. */
+/* pg_readonly_query.c - SQL of callers on PostgreSQL, which only reads (readonly_query.h). */
 #include <assert.h>
 #include <errno.h>
 #include <inttypes.h>
@@ -9,10 +9,10 @@
 
 #include "base/text/timefmt.h"
 #include "store/postgres/pg_connection.h"
-#include "store/postgres/pg_look_guard.h"
+#include "store/postgres/pg_query_guard.h"
 #include "store/readonly_query.h"
 
-/* From the server's catalogue; fixed for ever. */
+/* From the server's catalogue, where they never change. */
 enum {
     OID_BOOL = 16,
     OID_BYTEA = 17,
@@ -26,11 +26,11 @@ enum {
     OID_TIMESTAMPTZ = 1184,
 };
 
-static tide_status begin(tide_pg_connection *connection, const tide_readonly_query *look,
+static tide_status begin(tide_pg_connection *connection, const tide_readonly_query *query,
                          bool has_role, tide_error *err)
 {
     char text[256];
-    const int64_t timeout_ms = look->timeout_us / 1000 > 0 ? look->timeout_us / 1000 : 1;
+    const int64_t timeout_ms = query->timeout_us / 1000 > 0 ? query->timeout_us / 1000 : 1;
     (void)snprintf(text, sizeof text,
                    "BEGIN ISOLATION LEVEL REPEATABLE READ READ ONLY; SET LOCAL timezone='UTC';"
                    "SET LOCAL statement_timeout=%" PRId64 "%s",
@@ -51,7 +51,7 @@ typedef struct row_text {
     unsigned char *bytes; /* of PQunescapeBytea */
 } row_text;
 
-/* '2025-01-01 00:00:00.5+00': ours has all digits and no zone. What is none of ours (infinity, BC) stays as it is. */
+/* '2025-01-01 00:00:00.5+00': ours has all digits and no zone. Others (infinity, BC) stay as they are. */
 static tide_view time_of(tide_view text, char out[TIDE_TIME_TEXT_SIZE])
 {
     const size_t len =
@@ -67,28 +67,28 @@ static tide_sql_value value_of(const PGresult *result, int column, row_text *tex
 {
     if (tide_pq.getisnull(result, 0, column))
         return (tide_sql_value){.kind = TIDE_SQL_VALUE_NULL};
-    const char *words = tide_pq.getvalue(result, 0, column);
+    const char *field = tide_pq.getvalue(result, 0, column);
     tide_sql_value value = {
         .kind = TIDE_SQL_VALUE_TEXT,
-        .bytes = tide_view_bytes(words, (size_t)tide_pq.getlength(result, 0, column))};
+        .bytes = tide_view_bytes(field, (size_t)tide_pq.getlength(result, 0, column))};
     switch (tide_pq.ftype(result, column)) {
     case OID_BOOL:
-        return (tide_sql_value){.kind = TIDE_SQL_VALUE_BOOL, .i64 = words[0] == 't'};
+        return (tide_sql_value){.kind = TIDE_SQL_VALUE_BOOL, .i64 = field[0] == 't'};
     case OID_INT2:
     case OID_INT4:
     case OID_INT8:
     case OID_OID:
-        return (tide_sql_value){.kind = TIDE_SQL_VALUE_I64, .i64 = strtoll(words, NULL, 10)};
+        return (tide_sql_value){.kind = TIDE_SQL_VALUE_I64, .i64 = strtoll(field, NULL, 10)};
     case OID_FLOAT4:
     case OID_FLOAT8:
-        return (tide_sql_value){.kind = TIDE_SQL_VALUE_F64, .f64 = strtod(words, NULL)};
+        return (tide_sql_value){.kind = TIDE_SQL_VALUE_F64, .f64 = strtod(field, NULL)};
     case OID_TIMESTAMP:
     case OID_TIMESTAMPTZ:
         value.bytes = time_of(value.bytes, text->time);
         return value;
     case OID_BYTEA: {
         size_t len = 0;
-        text->bytes = tide_pq.unescapeBytea((const unsigned char *)words, &len);
+        text->bytes = tide_pq.unescapeBytea((const unsigned char *)field, &len);
         value.kind = TIDE_SQL_VALUE_BLOB;
         value.bytes = tide_view_bytes(text->bytes, text->bytes ? len : 0);
         return value;
@@ -98,8 +98,9 @@ static tide_sql_value value_of(const PGresult *result, int column, row_text *tex
     }
 }
 
-static tide_status tell_row(const tide_readonly_query *look, const PGresult *result,
-                            tide_sql_value *values, row_text *texts, int64_t *len, tide_error *err)
+static tide_status report_row(const tide_readonly_query *query, const PGresult *result,
+                              tide_sql_value *values, row_text *texts, int64_t *len,
+                              tide_error *err)
 {
     const int count = tide_pq.nfields(result);
     assert(values && texts);
@@ -109,11 +110,11 @@ static tide_status tell_row(const tide_readonly_query *look, const PGresult *res
         values[i] = value_of(result, i, &texts[i]);
     }
     tide_status status = TIDE_OK;
-    if (*len > look->bytes_max)
-        status = tide_fail(err, TIDE_E_LIMIT, "the answer has more than %" PRId64 " bytes",
-                           look->bytes_max);
+    if (*len > query->bytes_max)
+        status = tide_fail(err, TIDE_E_LIMIT, "the result has more than %" PRId64 " bytes",
+                           query->bytes_max);
     else
-        status = look->row(look->arg, values, count, err);
+        status = query->row(query->arg, values, count, err);
     for (int i = 0; i < count; i++)
         tide_pq.freemem(texts[i].bytes);
     return status;
@@ -122,20 +123,20 @@ static tide_status tell_row(const tide_readonly_query *look, const PGresult *res
 /* ---- rows ---- */
 
 typedef struct progress {
-    const tide_readonly_query *look;
+    const tide_readonly_query *query;
     tide_sql_value *values;
     row_text *texts;
     int64_t rows;
     int64_t len;
-    bool is_told; /* the columns were */
+    bool has_columns; /* they were reported */
 } progress;
 
-static tide_status tell_columns(progress *p, const PGresult *result, tide_error *err)
+static tide_status report_columns(progress *p, const PGresult *result, tide_error *err)
 {
     const int count = tide_pq.nfields(result);
-    if (p->is_told)
+    if (p->has_columns)
         return TIDE_OK;
-    p->is_told = true;
+    p->has_columns = true;
     if (count > TIDE_READONLY_QUERY_COLUMNS_MAX)
         return tide_fail(err, TIDE_E_LIMIT, "more than %d columns",
                          TIDE_READONLY_QUERY_COLUMNS_MAX);
@@ -146,37 +147,37 @@ static tide_status tell_columns(progress *p, const PGresult *result, tide_error 
     p->texts = calloc((size_t)count + 1, sizeof *p->texts);
     if (!p->values || !p->texts)
         return tide_no_memory(err);
-    return p->look->columns(p->look->arg, names, count, err);
+    return p->query->columns(p->query->arg, names, count, err);
 }
 
-static tide_status take_result(progress *p, const PGresult *result, tide_error *err)
+static tide_status handle_result(progress *p, const PGresult *result, tide_error *err)
 {
     const ExecStatusType status = tide_pq.resultStatus(result);
     if (status == PGRES_SINGLE_TUPLE) {
-        TIDE_TRY(tell_columns(p, result, err));
-        if (p->rows++ == p->look->row_max)
-            return tide_fail(err, TIDE_E_LIMIT, "there are more than %" PRId64 " rows",
-                             p->look->row_max);
-        return tell_row(p->look, result, p->values, p->texts, &p->len, err);
+        TIDE_TRY(report_columns(p, result, err));
+        if (p->rows++ == p->query->row_max)
+            return tide_fail(err, TIDE_E_LIMIT, "the result has more than %" PRId64 " rows",
+                             p->query->row_max);
+        return report_row(p->query, result, p->values, p->texts, &p->len, err);
     }
     if (status == PGRES_TUPLES_OK)
-        return tell_columns(p, result, err);
+        return report_columns(p, result, err);
     return status == PGRES_COMMAND_OK ? TIDE_OK : tide_pg_fail_result(err, result, "query");
 }
 
-/* Wait for the next result, or for the caller to leave. A lost connection is PQgetResult's to report. */
+/* Wait for the next result, or until the caller leaves. PQgetResult reports a lost connection. */
 static tide_status wait_for_result(const progress *p, PGconn *pg, tide_error *err)
 {
-    while (p->look->cancel_fd > 0 && tide_pq.isBusy(pg)) {
+    while (p->query->cancel_fd > 0 && tide_pq.isBusy(pg)) {
         struct pollfd fds[] = {{.fd = tide_pq.socket(pg), .events = POLLIN},
-                               {.fd = p->look->cancel_fd, .events = POLLIN}};
+                               {.fd = p->query->cancel_fd, .events = POLLIN}};
         if (poll(fds, 2, -1) < 0 && errno != EINTR)
             return TIDE_OK;
         if (fds[1].revents != 0) {
-            char words[256];
+            char ignored[256];
             PGcancel *cancel = tide_pq.getCancel(pg);
             if (cancel)
-                (void)tide_pq.cancel(cancel, words, sizeof words);
+                (void)tide_pq.cancel(cancel, ignored, sizeof ignored);
             tide_pq.freeCancel(cancel);
             return tide_fail(err, TIDE_E_INTERRUPTED, "the caller left; query cancelled");
         }
@@ -195,15 +196,15 @@ static tide_status read_rows(progress *p, PGconn *pg, tide_error *err)
         if (!result)
             break;
         if (status >= TIDE_OK)
-            status = take_result(p, result, err);
+            status = handle_result(p, result, err);
         tide_pq.clear(result);
         if (status < TIDE_OK)
-            break; /* the rest, however much it is, goes with the connection */
+            break; /* the connection is closed with the rest */
     }
     return status;
 }
 
-/* A statement that cannot be understood is the asker's affair, not the store's. */
+/* A statement that the server does not understand is the caller's mistake, not the store's failure. */
 static tide_status name_failure(tide_status status, tide_error *err)
 {
     if (status != TIDE_E_FAILED && status != TIDE_E_FOREIGN)
@@ -213,22 +214,22 @@ static tide_status name_failure(tide_status status, tide_error *err)
     return TIDE_E_INVALID;
 }
 
-tide_status tide_pg_look_on(tide_pg_connection *connection, const tide_readonly_query *look,
-                            tide_error *err)
+tide_status tide_pg_readonly_query_run(tide_pg_connection *connection,
+                                       const tide_readonly_query *query, tide_error *err)
 {
     PGconn *pg = connection->pg;
     const char *inner = NULL;
     bool has_role = false;
-    TIDE_TRY(tide_pg_look_words(look->sql, &inner, err));
+    TIDE_TRY(tide_pg_query_guard_text(query->sql, &inner, err));
     if (tide_pq.exitPipelineMode(pg) != 1)
         return tide_fail(err, TIDE_E_FAILED, "cannot leave pipeline mode");
-    TIDE_TRY(
-        name_failure(tide_pg_look_guard(connection, inner, look->timeout_us, &has_role, err), err));
-    TIDE_TRY(begin(connection, look, has_role, err));
-    if (tide_pq.sendQueryParams(pg, look->sql, 0, NULL, NULL, NULL, NULL, 0) != 1 ||
+    TIDE_TRY(name_failure(
+        tide_pg_query_guard_names(connection, inner, query->timeout_us, &has_role, err), err));
+    TIDE_TRY(begin(connection, query, has_role, err));
+    if (tide_pq.sendQueryParams(pg, query->sql, 0, NULL, NULL, NULL, NULL, 0) != 1 ||
         tide_pq.setSingleRowMode(pg) != 1)
         return tide_pg_fail_lost(err, connection);
-    progress p = {.look = look};
+    progress p = {.query = query};
     const tide_status status = read_rows(&p, pg, err);
     free(p.values);
     free(p.texts);
