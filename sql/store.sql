@@ -94,6 +94,9 @@ SELECT * FROM (VALUES
      'commits are synchronous')
 ) AS privileges (name, is_held, consequence);
 
+-- statement: server_is_standby  only: postgres
+SELECT pg_is_in_recovery();
+
 -- statement: standby_list  only: postgres
 -- Standbys, those whose state this role may see, the synchronous ones of these; whether commits have to wait for
 -- standbys, and whether pg_rewind can make this server a standby again.

@@ -1,17 +1,19 @@
 /* doctor_postgres.c - a PostgreSQL server: will it keep what it acknowledges?
  *
  * Speaks to the server itself, not through a store: there may be none yet, or a broken one. */
+#include <stdlib.h>
 #include <string.h>
 
 #include "base/cleanup.h"
 #include "cli/machine/doctor.h"
-#include "store/postgres/pq_library.h"
+#include "store/postgres/pg_hosts.h"
 #include "tidemark_sql.h"
 
 enum {
     SERVER_LEAST = 140000,
     SERVER_MAJOR = 10000,
     VALUE_SIZE = 256,
+    REASON_SIZE = 1024,
 };
 
 #define CONNECT_SECONDS "10"
@@ -118,36 +120,175 @@ static void check_privileges(tide_doctor *doctor, PGconn *connection)
         tide_doctor_tell(doctor, TIDE_DOCTOR_OK, "privileges", "", "all that a store needs");
 }
 
-static void tell_unreachable(tide_doctor *doctor, const PGconn *connection)
+/* ---- the other servers ---- */
+
+static PGconn *connect_server(const char *url, const tide_pg_endpoint *host)
 {
-    char words[1024];
-    (void)snprintf(words, sizeof words, "%s", tide_pq.errorMessage(connection));
-    words[strcspn(words, "\n")] = '\0';
-    tide_doctor_tell(doctor, TIDE_DOCTOR_BAD, "server", "check that it runs, and the --store URL",
-                     "%s", *words ? words : "cannot be reached");
+    const char *const keys[] = {"connect_timeout",      "dbname", "host", "hostaddr", "port",
+                                "target_session_attrs", NULL};
+    const char *const values[] = {CONNECT_SECONDS, /* the URL may say otherwise */
+                                  url,
+                                  host ? host->host : NULL,
+                                  host ? host->hostaddr : NULL,
+                                  host ? host->port : NULL,
+                                  host ? "any" : NULL,
+                                  NULL};
+    return tide_pq.connectdbParams(keys, values, 1);
+}
+
+/* The first line of libpq's message. */
+static void copy_reason(char out[REASON_SIZE], const PGconn *connection)
+{
+    (void)snprintf(out, REASON_SIZE, "%s", tide_pq.errorMessage(connection));
+    out[strcspn(out, "\n")] = '\0';
+    if (!*out)
+        (void)snprintf(out, REASON_SIZE, "cannot be reached");
+}
+
+/* Asked in a transaction: what a pooler reports when it lets us in may be another server's. */
+static bool is_standby(PGconn *connection)
+{
+    TIDE_CLEANUP(clearp)
+    PGresult *result =
+        tide_pq.exec(connection, TIDE_SQL_SERVER_IS_STANDBY->engine[TIDE_ENGINE_POSTGRES].text);
+    return tide_pq.resultStatus(result) == PGRES_TUPLES_OK &&
+           tide_pq.getvalue(result, 0, 0)[0] == 't';
+}
+
+/* Returns whether it is a primary. */
+static bool check_host(tide_doctor *doctor, const char *url, const tide_pg_endpoint *host)
+{
+    char reason[REASON_SIZE];
+    const char *name = host->host[0] ? host->host : host->hostaddr;
+    const char *port = host->port[0] ? host->port : TIDE_PG_PORT_DEFAULT;
+    TIDE_CLEANUP(finishp) PGconn *connection = connect_server(url, host);
+    if (!connection || tide_pq.status(connection) != CONNECTION_OK) {
+        copy_reason(reason, connection);
+        tide_doctor_tell(doctor, TIDE_DOCTOR_WARN, "host",
+                         "after a failover to it the store would be away", "%s:%s: %s", name, port,
+                         reason);
+        return false;
+    }
+    const bool is_primary = !is_standby(connection);
+    tide_doctor_tell(doctor, TIDE_DOCTOR_OK, "host", "", "%s:%s: %s", name, port,
+                     is_primary ? "primary" : "standby");
+    return is_primary;
+}
+
+static void check_hosts(tide_doctor *doctor, const char *url, const tide_pg_hosts *hosts,
+                        int standby_count)
+{
+    int primary_count = 0;
+    if (hosts->count == 1) {
+        const bool is_alone = standby_count == 0;
+        tide_doctor_tell(doctor, is_alone ? TIDE_DOCTOR_OK : TIDE_DOCTOR_WARN, "hosts",
+                         is_alone ? ""
+                                  : "a failover is not followed: name all servers in the URL, "
+                                    "unless this name follows the primary",
+                         "1 in the URL, %d standbys", standby_count);
+        return;
+    }
+    for (int i = 0; i < hosts->count; i++) {
+        tide_pg_endpoint host;
+        tide_pg_hosts_get(hosts, i, &host);
+        primary_count += check_host(doctor, url, &host);
+    }
+    if (primary_count > 1)
+        tide_doctor_tell(doctor, TIDE_DOCTOR_BAD, "hosts",
+                         "stop the one that returned, and make it a standby",
+                         "%d primaries in one URL", primary_count);
+    else if (primary_count == 0)
+        tide_doctor_tell(doctor, TIDE_DOCTOR_WARN, "hosts",
+                         "writes are refused until one is promoted", "no primary in the URL");
+    else if (hosts->wanted == TIDE_PG_WANTED_ANY)
+        tide_doctor_tell(doctor, TIDE_DOCTOR_WARN, "hosts",
+                         "a standby may answer reads late: add target_session_attrs=read-write",
+                         "%d in the URL, any of them is read", hosts->count);
+    else
+        tide_doctor_tell(doctor, TIDE_DOCTOR_OK, "hosts", "", "%d in the URL, one primary",
+                         hosts->count);
+}
+
+typedef struct standbys {
+    int count;
+    int visible;     /* whose state this role may see */
+    int synchronous; /* of these */
+    bool is_required;
+    bool can_rewind;
+} standbys;
+
+/* Of a primary; a standby has none of its own. */
+static void read_standbys(PGconn *connection, standbys *out)
+{
+    *out = (standbys){.can_rewind = true};
+    TIDE_CLEANUP(clearp)
+    PGresult *result =
+        tide_pq.exec(connection, TIDE_SQL_STANDBY_LIST->engine[TIDE_ENGINE_POSTGRES].text);
+    if (tide_pq.resultStatus(result) != PGRES_TUPLES_OK)
+        return;
+    *out = (standbys){.count = atoi(tide_pq.getvalue(result, 0, 0)),
+                      .visible = atoi(tide_pq.getvalue(result, 0, 1)),
+                      .synchronous = atoi(tide_pq.getvalue(result, 0, 2)),
+                      .is_required = tide_pq.getvalue(result, 0, 3)[0] == 't',
+                      .can_rewind = tide_pq.getvalue(result, 0, 4)[0] == 't'};
+}
+
+static void check_standbys(tide_doctor *doctor, const standbys *found)
+{
+    if (!found->is_required && found->count > 0)
+        tide_doctor_tell(doctor, TIDE_DOCTOR_WARN, "standbys",
+                         "a failover can lose acknowledged commits: set "
+                         "synchronous_standby_names (Patroni: synchronous_mode: true)",
+                         "%d, none of them synchronous", found->count);
+    else if (found->is_required && found->synchronous == 0 &&
+             (found->visible > 0 || found->count == 0))
+        tide_doctor_tell(doctor, TIDE_DOCTOR_WARN, "standbys",
+                         "calls end with \"waiting for synchronous standby\": start it, or take it "
+                         "out of synchronous_standby_names",
+                         "%d, and the required one is away", found->count);
+    else
+        tide_doctor_tell(doctor, TIDE_DOCTOR_OK, "standbys", "", "%d%s", found->count,
+                         found->is_required ? ", commits wait for them" : "");
+    if (found->count > 0 && !found->can_rewind)
+        tide_doctor_tell(doctor, TIDE_DOCTOR_WARN, "rewind",
+                         "set wal_log_hints=on, or enable data checksums",
+                         "pg_rewind cannot make an old primary a standby");
 }
 
 void tide_doctor_check_server(tide_doctor *doctor, const char *url)
 {
     tide_error err;
+    char reason[REASON_SIZE];
     if (tide_pq_load(&err) < TIDE_OK) {
         tide_doctor_tell(doctor, TIDE_DOCTOR_BAD, "server", "install libpq 14 or later",
                          "not reached without the PostgreSQL client library");
         return;
     }
-    const char *const keys[] = {"connect_timeout", "dbname", NULL};
-    const char *const values[] = {CONNECT_SECONDS, url, NULL}; /* the URL may say otherwise */
-    TIDE_CLEANUP(finishp) PGconn *connection = tide_pq.connectdbParams(keys, values, 1);
+    TIDE_CLEANUP(finishp) PGconn *connection = connect_server(url, NULL);
     if (!connection || tide_pq.status(connection) != CONNECTION_OK) {
-        tell_unreachable(doctor, connection);
+        copy_reason(reason, connection);
+        tide_doctor_tell(doctor, TIDE_DOCTOR_BAD, "server",
+                         "check that it runs, and the --store URL", "%s", reason);
         return;
     }
     check_version(doctor, connection);
     for (size_t i = 0; i < sizeof settings / sizeof settings[0]; i++)
         check_setting(doctor, connection, &settings[i]);
     check_privileges(doctor, connection);
-    const char *standby = tide_pq.parameterStatus(connection, "in_hot_standby");
-    if (standby && strcmp(standby, "on") == 0)
+    const bool is_reading = is_standby(connection);
+    standbys found;
+    read_standbys(connection, &found);
+    if (is_reading)
         tide_doctor_tell(doctor, TIDE_DOCTOR_WARN, "role", "numbers are taken on the primary",
                          "a standby: reading only");
+    else
+        check_standbys(doctor, &found);
+    PQconninfoOption *parsed = tide_pq.conninfoParse(url, NULL);
+    if (!parsed)
+        return;
+    tide_pg_hosts hosts;
+    tide_pg_hosts_read(&hosts, parsed);
+    tide_pq.conninfoFree(parsed);
+    check_hosts(doctor, url, &hosts, found.count);
+    tide_pg_hosts_done(&hosts);
 }

@@ -149,6 +149,66 @@ static void a_server_that_does_not_sync_is_bad(void **state)
     assert_level(&result, "full_page_writes", "bad");
 }
 
+static void assert_doctor(cli_fixture *t, const char *url, const char *check, const char *expected)
+{
+    const cli_result result = cli_run(t, "doctor", "--json", "--store", url, NULL);
+    assert_level(&result, check, expected);
+}
+
+/* Each recommendation of docs/high-availability.md has a line. */
+static void standbys_and_the_hosts_of_the_url_are_checked(void **state)
+{
+    cli_fixture *t = *state;
+    pg_cluster primary;
+    pg_cluster standby;
+    char url[PG_CLUSTER_URL_MAX];
+    char pair[PG_CLUSTER_URL_MAX];
+    char one[PG_CLUSTER_URL_MAX + 40];
+    assert_ok_err(pg_cluster_start(&primary, NULL, &t->err), &t->err);
+    pg_cluster_url(&primary, "postgres", url);
+    assert_doctor(t, url, "standbys", "ok");
+    assert_doctor(t, url, "hosts", "ok");
+    assert_ok_err(pg_cluster_start_standby(&standby, &primary, NULL, &t->err), &t->err);
+    assert_doctor(t, url, "standbys", "warn"); /* a failover can lose commits */
+    assert_doctor(t, url, "rewind", "warn");
+    assert_doctor(t, url, "hosts", "warn"); /* and is not followed */
+
+    (void)snprintf(pair, sizeof pair, "postgres://postgres@/postgres?host=%s,%s&port=%d,%d",
+                   standby.dir.path, primary.dir.path, standby.port, primary.port);
+    assert_doctor(t, pair, "host", "ok");
+    assert_doctor(t, pair, "hosts", "warn"); /* reads go to any of them */
+    (void)snprintf(one, sizeof one, "%s&target_session_attrs=read-write", pair);
+    assert_doctor(t, one, "hosts", "ok");
+    assert_ok_err(pg_cluster_require_standby(&primary, "standby", &t->err), &t->err);
+    assert_doctor(t, url, "standbys", "ok");
+
+    pg_cluster_stop(&standby);
+    char gone[8] = "";
+    while (strcmp(gone, "0") != 0)
+        assert_ok(pg_cluster_query(&primary, "SELECT count(*) FROM pg_stat_replication", gone,
+                                   sizeof gone, &t->err));
+    assert_doctor(t, url, "standbys", "warn"); /* writes wait for it */
+    assert_doctor(t, one, "host", "warn");
+    pg_cluster_stop(&primary);
+}
+
+/* A primary that returned beside the new one. */
+static void two_primaries_in_one_url_are_bad(void **state)
+{
+    cli_fixture *t = *state;
+    pg_cluster one;
+    pg_cluster other;
+    char url[PG_CLUSTER_URL_MAX];
+    assert_ok_err(pg_cluster_start(&one, &(pg_cluster_options){.is_copy = true}, &t->err), &t->err);
+    assert_ok_err(pg_cluster_start(&other, &(pg_cluster_options){.is_copy = true}, &t->err),
+                  &t->err);
+    (void)snprintf(url, sizeof url, "postgres://postgres@/postgres?host=%s,%s&port=%d,%d",
+                   one.dir.path, other.dir.path, one.port, other.port);
+    assert_doctor(t, url, "hosts", "bad");
+    pg_cluster_stop(&other);
+    pg_cluster_stop(&one);
+}
+
 static void a_server_that_is_away_is_bad(void **state)
 {
     cli_fixture *t = *state;
@@ -171,6 +231,8 @@ TEST_FILE()
         CLI_TEST_SQLITE(a_missing_duckdb_is_a_warning_that_names_the_command_which_downloads_it),
         CLI_TEST(a_server_is_asked_for_its_durability, "postgres"),
         CLI_TEST(a_server_that_does_not_sync_is_bad, "postgres"),
+        CLI_TEST_SQLITE(standbys_and_the_hosts_of_the_url_are_checked),
+        CLI_TEST_SQLITE(two_primaries_in_one_url_are_bad),
         CLI_TEST_SQLITE(a_server_that_is_away_is_bad),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
