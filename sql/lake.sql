@@ -800,5 +800,12 @@ SELECT snapshot_id FROM lake_pin WHERE pin_id = :id AND expires_at > :now;
 -- statement: lake_pin_renew
 UPDATE lake_pin SET expires_at = :expires_at WHERE pin_id = :id AND expires_at > :now RETURNING snapshot_id;
 
+-- statement: lake_pin_ask_turn
+UPDATE lake_pin SET deleted_table_id = :table, turn_until = :until WHERE pin_id = :id;
+
+-- statement: lake_pin_find_turn
+-- Pins are few: those of writers and readers that are under way.
+SELECT 1 FROM lake_pin WHERE deleted_table_id = :table AND turn_until > :now AND expires_at > :now LIMIT 1;
+
 -- statement: lake_pin_remove
 DELETE FROM lake_pin WHERE pin_id = :id;

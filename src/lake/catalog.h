@@ -44,5 +44,11 @@ TIDE_MUST_CHECK tide_status tide_lake_pin_take(tide_lake *lake, int64_t catalog_
 /* TIDE_E_LEASE_LOST: it ran out. */
 TIDE_MUST_CHECK tide_status tide_lake_pin_renew(tide_lake *lake, tide_lake_pin *pin,
                                                 int64_t lease_us, tide_error *err);
+/* The holder of the pin deletes rows of a table, and appenders let it go first for so long. */
+TIDE_MUST_CHECK tide_status tide_lake_pin_ask_turn(tide_lake *lake, const tide_lake_pin *pin,
+                                                   int64_t table_id, int64_t turn_us,
+                                                   tide_error *err);
+TIDE_MUST_CHECK tide_status tide_lake_pin_find_turn(tide_lake *lake, int64_t table_id,
+                                                    bool *is_asked, tide_error *err);
 TIDE_MUST_CHECK tide_status tide_lake_pin_release(tide_lake *lake, const tide_lake_pin *pin,
                                                   tide_error *err);

@@ -138,6 +138,8 @@ typedef struct lake_plan {
 TIDE_MUST_CHECK tide_status lake_plan_make(const tide_lake_change *change, lake_plan *out,
                                            tide_error *err);
 void lake_plan_done(lake_plan *plan);
+/* Does it delete rows, and nothing else? */
+bool lake_change_only_deletes(const tide_lake_change *change);
 bool lake_column_changed(const tide_lake_column_row *was, const tide_lake_column_row *is);
 const tide_lake_column_row *lake_column_of(const tide_lake_column_row *columns, int count,
                                            int64_t id);

@@ -305,3 +305,16 @@ void lake_plan_done(lake_plan *plan)
     tide_buffer_done(&plan->fears);
     tide_buffer_done(&plan->tokens);
 }
+
+bool lake_change_only_deletes(const tide_lake_change *change)
+{
+    bool has_deletes = false;
+    for (const lake_thing *thing = change->things; thing; thing = thing->next) {
+        if (thing->was_there != thing->is_there || lake_thing_renamed(thing) ||
+            lake_table_altered(thing) || is_view_altered(thing) || thing->has_inserts ||
+            thing->has_compaction)
+            return false;
+        has_deletes = has_deletes || thing->has_deletes;
+    }
+    return has_deletes;
+}

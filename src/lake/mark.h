@@ -11,7 +11,7 @@
  *     drop table T (in S)        drop T                                   drop T                                     (views the same)
  *     rename T to N in S         alter T, name S N                        drop T, alter T, name S N, drop-schema S
  *     alter T (columns, partition key)  alter T                           drop T, alter T
- *     insert into T              insert T                                 drop T, alter T, delete T
+ *     insert into T              insert T                                 drop T, alter T
  *     delete from T, files F..   delete T, delete-file F..                drop T, alter T, compact T, insert T, delete-file F..
  *     compact T                  compact T                                drop T, delete T, compact T
  *

@@ -105,6 +105,53 @@ tide_status tide_lake_pin_renew(tide_lake *lake, tide_lake_pin *pin, int64_t lea
     return TIDE_OK;
 }
 
+typedef struct turn_request {
+    const char *pin_id;
+    int64_t table_id;
+    int64_t turn_us;
+    bool is_asked;
+} turn_request;
+
+static tide_status ask_turn(tide_tx *tx, void *arg, tide_error *err)
+{
+    const turn_request *request = arg;
+    int64_t now_us = 0;
+    TIDE_TRY(tide_tx_now(tx, &now_us, err));
+    return tide_tx_exec(tx, TIDE_LAKE_SQL_LAKE_PIN_ASK_TURN, NULL, err,
+                        tide_bind_text("id", request->pin_id),
+                        tide_bind_i64("table", request->table_id),
+                        tide_bind_time("until", now_us + request->turn_us));
+}
+
+tide_status tide_lake_pin_ask_turn(tide_lake *lake, const tide_lake_pin *pin, int64_t table_id,
+                                   int64_t turn_us, tide_error *err)
+{
+    turn_request request = {.pin_id = pin->id, .table_id = table_id, .turn_us = turn_us};
+    return tide_store_write_by_id(tide_lake_store(lake), ask_turn, &request, false, err);
+}
+
+static tide_status find_turn(tide_tx *tx, void *arg, tide_error *err)
+{
+    turn_request *request = arg;
+    int64_t now_us = 0;
+    TIDE_TRY(tide_tx_now(tx, &now_us, err));
+    TIDE_CLEANUP(tide_query_endp) tide_query *query = NULL;
+    const tide_status status =
+        tide_tx_one(&query, tx, TIDE_LAKE_SQL_LAKE_PIN_FIND_TURN, err,
+                    tide_bind_i64("table", request->table_id), tide_bind_time("now", now_us));
+    request->is_asked = status == TIDE_OK;
+    return status < TIDE_OK ? status : TIDE_OK;
+}
+
+tide_status tide_lake_pin_find_turn(tide_lake *lake, int64_t table_id, bool *is_asked,
+                                    tide_error *err)
+{
+    turn_request request = {.table_id = table_id};
+    TIDE_TRY(tide_store_read_local(tide_lake_store(lake), find_turn, &request, err));
+    *is_asked = request.is_asked;
+    return TIDE_OK;
+}
+
 tide_status tide_lake_pin_release(tide_lake *lake, const tide_lake_pin *pin, tide_error *err)
 {
     return tide_store_exec(tide_lake_store(lake), TIDE_LAKE_SQL_LAKE_PIN_REMOVE, NULL, err,

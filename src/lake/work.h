@@ -10,6 +10,7 @@
  * Threads: one at a time. */
 #pragma once
 
+#include "base/arena.h"
 #include "lake/catalog.h"
 #include "lake/data.h"
 
@@ -30,7 +31,11 @@ typedef struct tide_lake_work {
     tide_lake_change *change;
     tide_lake_pin pin;
     bool has_pin;
+    tide_lake_pin base_pin; /* of the newest base, once a delete was rebased */
+    bool has_base_pin;
+    int rebases;                     /* of a delete: commits that it lost to others */
     struct tide_lake_batch *batches; /* files that operations wrote */
+    tide_arena memory;
     tide_lake_committed result;
     bool is_answered;  /* under its request key, earlier: there is nothing to do */
     bool is_unchanged; /* nothing was to be done: result.snapshot_id is the base */
@@ -46,11 +51,30 @@ TIDE_MUST_CHECK tide_status tide_lake_work_begin(tide_lake_work *work, const cha
 TIDE_MUST_CHECK tide_status tide_lake_work_append(tide_lake_work *work, const char *schema,
                                                   const char *table, const char *source,
                                                   tide_lake_format format, tide_error *err);
-/* As tide_lake_find_deletes; rows of the base. TIDE_E_INVALID: the same change has written rows of the table. */
-TIDE_MUST_CHECK tide_status tide_lake_work_delete(tide_lake_work *work, const char *schema,
-                                                  const char *table, const char *condition,
-                                                  tide_error *err);
-/* As tide_lake_commit; fine where it is answered or changes nothing. */
+/* What a delete does with rows that were committed after its base. */
+typedef enum tide_lake_isolation {
+    TIDE_LAKE_ISOLATION_SERIALIZABLE, /* those that meet the condition are deleted, too */
+    TIDE_LAKE_ISOLATION_SNAPSHOT,     /* they stay */
+} tide_lake_isolation;
+
+typedef struct tide_lake_delete {
+    const char *schema;
+    const char *table;
+    const char *condition;
+    tide_lake_isolation isolation;
+} tide_lake_delete;
+
+/* "serializable" or "": the default. TIDE_E_INVALID: neither it nor "snapshot". */
+TIDE_MUST_CHECK tide_status tide_lake_isolation_parse(const char *text, tide_lake_isolation *out,
+                                                      tide_error *err);
+
+/* As tide_lake_find_deletes. TIDE_E_INVALID: the same change has written rows of the table. */
+TIDE_MUST_CHECK tide_status tide_lake_work_delete(tide_lake_work *work,
+                                                  const tide_lake_delete *request, tide_error *err);
+/* As tide_lake_commit; fine where it is answered or changes nothing. A change of nothing but deletes,
+ * on a base that the caller did not choose, is rebased when others committed first: the condition is
+ * evaluated on files that are new or changed, and the commit is tried again. After two losses
+ * appenders of the table wait for it. */
 TIDE_MUST_CHECK tide_status tide_lake_work_commit(tide_lake_work *work, tide_error *err);
 /* Removes files that no commit names. Fits TIDE_CLEANUP on one that was never begun, too. */
 void tide_lake_work_done(tide_lake_work *work);

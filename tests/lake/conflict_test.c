@@ -132,7 +132,7 @@ static const struct {
     {"delete from a dropped table", drop_t, delete_t, true},
     {"delete from an altered table", add_column_t, delete_t, true},
     {"delete after an insert", insert_t, delete_t, true},
-    {"insert after a delete", delete_t, insert_t, true},
+    {"insert after a delete", delete_t, insert_t, false},
     {"compact after a delete", delete_t, compact_t, true},
     {"delete after a compaction", compact_t, delete_t, true},
     {"compact twice", compact_t, compact_t, true},

@@ -169,7 +169,9 @@ static answer delete_row(cut_case *c, int round, const char *key)
     TIDE_CLEANUP(tide_lake_work_done) tide_lake_work work = new_work(c, key);
     tide_status status = tide_lake_work_begin(&work, "work", &c->err);
     if (status >= TIDE_OK && !work.is_answered)
-        status = tide_lake_work_delete(&work, "main", "t", condition, &c->err);
+        status = tide_lake_work_delete(
+            &work, &(tide_lake_delete){.schema = "main", .table = "t", .condition = condition},
+            &c->err);
     return end_work(c, &work, status);
 }
 

@@ -16,7 +16,7 @@ static const char *const want[TIDE_LAKE_ACT_COUNT] = {
     [TIDE_LAKE_CREATE_TABLE] = ".xx.x.x.......",   [TIDE_LAKE_DROP_TABLE] = "...x.x........",
     [TIDE_LAKE_CREATE_VIEW] = ".xx.x.x.......",    [TIDE_LAKE_DROP_VIEW] = "...x.x........",
     [TIDE_LAKE_RENAME] = ".xxxxxxx......",         [TIDE_LAKE_ALTER] = "...x.xxx......",
-    [TIDE_LAKE_INSERT] = "...x.xxx.x..x.",         [TIDE_LAKE_DELETE] = "...x.xxxx..x..",
+    [TIDE_LAKE_INSERT] = "...x.xxx......",         [TIDE_LAKE_DELETE] = "...x.xxxx..x..",
     [TIDE_LAKE_DELETE_FILE] = "..........x...",    [TIDE_LAKE_COMPACT] = "...x.x...x.xx.",
     [TIDE_LAKE_INLINED_DELETE] = "...x.xxxx...xx", [TIDE_LAKE_FLUSH] = "...x.x......xx",
 };

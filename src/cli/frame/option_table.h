@@ -304,6 +304,8 @@ enum {
     X(CASCADE, "cascade", 0, NULL, NULL, NULL, FLAG, 0, 0, "with everything that is in it")        \
     X(WHERE, "where", 0, "CONDITION", NULL, NULL, TEXT, 0, 0,                                      \
       "which rows: an SQL condition over the table's columns")                                     \
+    X(ISOLATION, "isolation", 0, "serializable|snapshot", "serializable", NULL, CHOICE, 0, 0,      \
+      "snapshot: rows that others append meanwhile stay")                                          \
     X(FORMAT, "format", 0, "auto|parquet|csv|json", "auto", NULL, CHOICE, 0, 0,                    \
       "format of the rows; auto: by the name, or by the first bytes")                              \
     X(FILE, "file", 0, "FILE", NULL, NULL, TEXT, 0, 0,                                             \

@@ -132,6 +132,7 @@ tide_status tide_cli_lake_table_delete(tide_cli *cli, tide_error *err)
     TIDE_CLEANUP(op_line_done) op_line op;
     begin_op(&op, cli, "delete", "table");
     put_text(&op, "where", tide_cli_text(cli, TIDE_CLI_WHERE));
+    put_text(&op, "isolation", tide_cli_text(cli, TIDE_CLI_ISOLATION));
     return run_one(cli, &op, 3, TIDE_CLI_COUNT_DELETED, err);
 }
 

@@ -328,10 +328,14 @@ static tide_status append(tide_cli_lake_work *work, const tide_json_node *op, ti
 static tide_status delete_rows(tide_cli_lake_work *work, const tide_json_node *op, tide_error *err)
 {
     tide_lake_name name;
-    const char *where = "";
+    const char *isolation = "";
+    tide_lake_delete request = {.schema = name.schema, .table = name.object};
     TIDE_TRY(take_object(work, op, "table", &name, err));
-    TIDE_TRY(take_text(op, "where", &where, err));
-    return tide_lake_work_delete(&work->work, name.schema, name.object, where, err);
+    TIDE_TRY(take_text(op, "where", &request.condition, err));
+    if (tide_json_node_find(op, "isolation"))
+        TIDE_TRY(take_text(op, "isolation", &isolation, err));
+    TIDE_TRY(tide_lake_isolation_parse(isolation, &request.isolation, err));
+    return tide_lake_work_delete(&work->work, &request, err);
 }
 
 /* ---- the table ---- */
@@ -358,7 +362,7 @@ static const op_row ops[] = {
     {"alter_view", " view sql ", alter_view},
     {"drop_view", " view ", drop_view},
     {"append", " table file format ", append},
-    {"delete", " table where ", delete_rows},
+    {"delete", " table where isolation ", delete_rows},
 };
 
 static tide_status check_members(const op_row *row, const tide_json_node *op, tide_error *err)

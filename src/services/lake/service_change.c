@@ -189,7 +189,9 @@ static tide_status delete_rows(working *w, const LAKE(Delete) * op, tide_error *
     if (!op->where[0])
         return tide_fail(err, TIDE_E_INVALID,
                          "delete has no condition: `where` is an SQL expression; true is all rows");
-    return tide_lake_work_delete(&w->work, op->schema, op->table, op->where, err);
+    tide_lake_delete request = {.schema = op->schema, .table = op->table, .condition = op->where};
+    TIDE_TRY(tide_lake_isolation_parse(op->isolation, &request.isolation, err));
+    return tide_lake_work_delete(&w->work, &request, err);
 }
 
 static tide_status apply(working *w, const LAKE(Operation) * op, tide_error *err)

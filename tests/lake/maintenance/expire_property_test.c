@@ -226,11 +226,12 @@ static void pin_or_release(world *w)
     if (s->is_pinned)
         hand_sql(w->h, "DELETE FROM lake_pin WHERE snapshot_id = %" PRId64, snapshot);
     else
-        hand_sql(w->h,
-                 "INSERT INTO lake_pin VALUES ('00000000-0000-0000-0000-%012" PRId64 "', %" PRId64
-                 ", %" PRId64
-                 ", 'somebody', '2020-01-01 00:00:00.000000', '2099-01-01 00:00:00.000000')",
-                 snapshot, s->catalog, snapshot);
+        hand_sql(
+            w->h,
+            "INSERT INTO lake_pin (pin_id, catalog_id, snapshot_id, holder, taken_at, expires_at) "
+            "VALUES ('00000000-0000-0000-0000-%012" PRId64 "', %" PRId64 ", %" PRId64
+            ", 'somebody', '2020-01-01 00:00:00.000000', '2099-01-01 00:00:00.000000')",
+            snapshot, s->catalog, snapshot);
     s->is_pinned = !s->is_pinned;
 }
 
