@@ -10,6 +10,7 @@
 #include <string.h>
 
 #include "base/buffer.h"
+#include "base/bytes/crc32c.h"
 #include "base/interface/caller.h"
 #include "core/lease_clock.h"
 #include "store/statement.h"
@@ -19,7 +20,8 @@ int64_t tide_lease_token_floor(tide_tx *tx)
 {
     tide_identity identity;
     tide_store_identity(tide_tx_store(tx), &identity);
-    return (identity.epoch << TIDE_EPOCH_TOKEN_BITS) + 1;
+    const int64_t salt = tide_crc32c(tide_view_of(identity.session_id));
+    return (identity.epoch << TIDE_EPOCH_TOKEN_BITS) + 1 + salt;
 }
 
 typedef struct anchor {

@@ -503,6 +503,11 @@ void tide_listener_close(tide_listener *listener)
     free(listener);
 }
 
+tide_log *tide_listener_log(const tide_listener *listener)
+{
+    return listener->options.log;
+}
+
 tide_metrics *tide_listener_metrics(tide_listener *listener)
 {
     return listener->metrics;

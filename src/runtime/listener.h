@@ -92,6 +92,7 @@ void tide_listener_close(tide_listener *listener); /* takes NULL */
 TIDE_CLEANUP_FN(tide_listener_closep, tide_listener, tide_listener_close)
 
 tide_metrics *tide_listener_metrics(tide_listener *listener);
+tide_log *tide_listener_log(const tide_listener *listener); /* NULL: none */
 /* The families of the network server, for the reference. */
 const tide_metric_row *tide_listener_metric_rows(size_t *count);
 

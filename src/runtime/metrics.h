@@ -82,6 +82,8 @@ enum {
       "failed runs of a background step")                                                          \
     X(SWEPT, "tidemark_swept_items", COUNTER, "items", "result", NONE,                             \
       "work items changed or made by sweeps")                                                      \
+    X(REFUSED_TOKENS, "tidemark_refused_tokens", COUNTER, "", "method", NONE,                      \
+      "fencing tokens of callers that did not hold any more, by method")                           \
     X(CLEANED, "tidemark_cleaned_rows", COUNTER, "rows", "kind", NONE,                             \
       "rows deleted by the clean-up steps")                                                        \
     X(STORE_EPOCH, "tidemark_store_epoch", GAUGE, "", "store", NONE,                               \

@@ -163,6 +163,7 @@ static void enqueue(tide_worker *worker, tide_worker_batch *batch, int64_t befor
         atomic_store(&job->stop, TIDE_JOB_GOES_ON);
         job->is_told = false;
         job->is_settling = false;
+        job->is_stop_reported = false;
         job->is_ended = false;
         job->has_item_ended = false;
         job->is_lost = false;

@@ -40,8 +40,9 @@ struct tide_job {
     int64_t margin_us;      /* so long before the lease ends the job is told to stop */
     atomic_int stop;        /* tide_job_stop */
     bool is_told;           /* the stop callback was called */
-    bool
-        is_settling; /* its end is being written: whether the lease still lasts is the store's to say */
+    /* Its end is being written: whether the lease still lasts is the store's to decide. */
+    bool is_settling;
+    bool is_stop_reported; /* the function's thread only */
     bool is_ended;       /* its end is written, or refused for good; the function's thread only */
     bool has_item_ended; /* that end was final: no attempt follows; the function's thread only */
     bool is_lost;
@@ -100,6 +101,9 @@ bool tide_worker_is_stopping(tide_worker *worker);
 
 /* worker_job.c */
 void *tide_worker_runner(void *arg);
+/* A run that is ended because its lease was not renewed in time is reported at once, with the
+ * reason, since the store may not answer for long. On the function's thread; once. */
+void tide_job_report_stop(tide_job *job);
 void tide_worker_tell(tide_worker *worker, tide_worker_event event, const tide_work_claimed *item,
                       const tide_error *err);
 /* Give the oldest queued job back. False: there is none, or the store would not take it just now. */

@@ -178,6 +178,18 @@ static void note_end(tide_job *job, tide_worker_event event, const tide_error *e
     tide_worker_tell(job->worker, event, job->item, err);
 }
 
+void tide_job_report_stop(tide_job *job)
+{
+    if (tide_job_stop_get(job) != TIDE_JOB_LEASE_OVER || job->is_stop_reported)
+        return;
+    job->is_stop_reported = true;
+    tide_error why;
+    (void)tide_fail(&why, TIDE_E_LEASE_LOST,
+                    "the lease of work item %s was not renewed in time; its run is ended",
+                    job->item->work_item_id);
+    tide_worker_tell(job->worker, TIDE_WORKER_TROUBLE, job->item, &why);
+}
+
 /* Whatever may pass is tried until the lease is over; then the sweep decides. */
 static tide_status settle(tide_job *job, const settlement *end, tide_error *err)
 {
@@ -186,6 +198,7 @@ static tide_status settle(tide_job *job, const settlement *end, tide_error *err)
         return tide_fail(err, TIDE_E_INVALID, "work item %s has ended already",
                          job->item->work_item_id);
     set_settling(job, true);
+    tide_job_report_stop(job);
     tide_status status = TIDE_OK;
     for (int attempt = 0;; attempt++) {
         status = write_end(job, end, err);

@@ -85,6 +85,8 @@ void tide_rpc_run(tide_call *call, tide_view message, const tide_rpc_context *co
         status = fn(&rpc, request, &err);
     if (status == TIDE_NONE)
         status = tide_fail(&err, TIDE_E_NOT_FOUND, "there is no such thing");
+    if (status == TIDE_E_LEASE_LOST)
+        tide_refusal_log_write(context->refusals, tide_call_path(call), err.text);
     if (status >= TIDE_OK && !rpc.is_parked)
         tide_call_reply(call, tide_buffer_view(&rpc.answer));
     else if (status < TIDE_OK)

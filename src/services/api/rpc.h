@@ -23,6 +23,7 @@
 #include "base/buffer.h"
 #include "net/call/call.h"
 #include "services/api/long_poll.h"
+#include "services/api/refusal_log.h"
 
 enum {
     TIDE_RPC_ANSWER_MAX = 64 << 20,
@@ -32,8 +33,9 @@ enum {
 /* What the methods work on; the argument of every table below. */
 typedef struct tide_rpc_context {
     tide_store *store;
-    tide_long_poll *work;    /* on tide_work_topic(NULL); NULL: claims do not wait */
-    tide_long_poll *journal; /* on TIDE_JOURNAL_TOPIC */
+    tide_long_poll *work;       /* on tide_work_topic(NULL); NULL: claims do not wait */
+    tide_long_poll *journal;    /* on TIDE_JOURNAL_TOPIC */
+    tide_refusal_log *refusals; /* NULL: none */
 } tide_rpc_context;
 
 typedef struct tide_rpc {

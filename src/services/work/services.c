@@ -10,6 +10,7 @@
 
 struct tide_services {
     tide_rpc_context context;
+    tide_refusal_log refusals;
     tide_work_maintenance *maintenance;
     tide_work_metrics *metrics;
 };
@@ -49,6 +50,9 @@ tide_status tide_services_open(tide_services **out, tide_listener *listener, tid
     if (!s)
         return tide_no_memory(err);
     s->context.store = store;
+    tide_refusal_log_init(&s->refusals, tide_listener_log(listener),
+                          tide_listener_metrics(listener), tide_store_env(store));
+    s->context.refusals = &s->refusals;
     tide_status status = tide_work_maintenance_new(&s->maintenance, store, maintenance,
                                                    tide_listener_metrics(listener), err);
     if (status >= TIDE_OK)
@@ -69,5 +73,6 @@ void tide_services_close(tide_services *s)
     tide_long_poll_close(s->context.journal);
     tide_work_maintenance_free(s->maintenance);
     tide_work_metrics_free(s->metrics);
+    tide_refusal_log_done(&s->refusals);
     free(s);
 }

@@ -1,4 +1,5 @@
 /* work_rpc.c - the methods of WorkService that change items: add, claim, and everything under a lease. */
+#include <inttypes.h>
 #include <stdlib.h>
 
 #include <tidemark/watch.h>
@@ -238,6 +239,10 @@ static tide_status put_lost(tide_rpc *rpc, uint32_t field, const char *work_item
     WORK(Lease) row = WORK_INIT(LEASE);
     row.work_item_id = tide_rpc_borrow(work_item_id);
     row.lease_token = token;
+    tide_error refusal;
+    (void)tide_fail(&refusal, TIDE_E_LEASE_LOST, "token %" PRId64 " does not hold work item %s",
+                    token, work_item_id);
+    tide_refusal_log_write(rpc->context->refusals, tide_call_path(rpc->call), refusal.text);
     return tide_rpc_put(rpc, field, &row.base, err);
 }
 

@@ -1,5 +1,6 @@
 #include "store/sqlite/sqlite_connection.h"
 
+#include <errno.h>
 #include <fcntl.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -66,12 +67,24 @@ static tide_status status_of(int code)
     }
 }
 
+/* Files that cannot grow fail as an I/O error where SQLite maps them or creates them. */
+static bool is_disk_full(sqlite3 *db, int code)
+{
+    const int kind = code & 0xff;
+    const int cause =
+        db && (kind == SQLITE_IOERR || kind == SQLITE_CANTOPEN) ? sqlite3_system_errno(db) : 0;
+    return cause == ENOSPC || cause == EDQUOT;
+}
+
 tide_status tide_sqlite_fail(tide_error *err, sqlite3 *db, int code, const char *what)
 {
     if (code == SQLITE_CONSTRAINT_DATATYPE)
         return tide_fail(err, TIDE_E_EXHAUSTED, "%s: beyond 9223372036854775807", what);
     if (tide_sqlite_locks_refused(code))
         return tide_sqlite_locks_fail(err, what);
+    if (is_disk_full(db, code))
+        return tide_fail(err, TIDE_E_FULL, "%s: no space left on its disk (%s)", what,
+                         sqlite3_errmsg(db));
     return tide_fail(err, status_of(code), "%s: %s", what,
                      db && code != SQLITE_NOMEM ? sqlite3_errmsg(db) : sqlite3_errstr(code));
 }

@@ -196,8 +196,33 @@ static void roll_back(tide_sqlite_writer *writer)
         TIDE_IGNORE(exec(writer, "ROLLBACK", &ignored));
 }
 
+/* Cut the log behind its last commit, inside a write transaction that has written nothing. The
+ * wal-index header (https://www.sqlite.org/walformat.html) has the number of frames that count, and
+ * no reader looks behind it. This needs no room on the disk. */
+static bool cut_log(tide_sqlite_writer *writer)
+{
+    enum { REGION_LEN = 32768, PAGE_AT = 14, FRAMES_AT = 16, HEADER_LEN = 32, FRAME_LEN = 24 };
+    sqlite3 *db = writer->connection->db;
+    sqlite3_file *file = NULL;
+    sqlite3_file *log = NULL;
+    void volatile *region = NULL;
+    if (sqlite3_file_control(db, "main", SQLITE_FCNTL_FILE_POINTER, &file) != SQLITE_OK ||
+        sqlite3_file_control(db, "main", SQLITE_FCNTL_JOURNAL_POINTER, &log) != SQLITE_OK ||
+        !file->pMethods || !log->pMethods || file->pMethods->iVersion < 2 ||
+        file->pMethods->xShmMap(file, 0, REGION_LEN, 0, &region) != SQLITE_OK || !region)
+        return false;
+    uint16_t page = 0;
+    uint32_t frames = 0;
+    memcpy(&page, (const char *)region + PAGE_AT, sizeof page);
+    memcpy(&frames, (const char *)region + FRAMES_AT, sizeof frames);
+    const int64_t page_len = page == 1 ? 65536 : page;
+    const int64_t len = frames == 0 ? 0 : HEADER_LEN + frames * (FRAME_LEN + page_len);
+    return page_len == writer->page_size && log->pMethods->xTruncate(log, len) == SQLITE_OK &&
+           log->pMethods->xSync(log, SQLITE_SYNC_FULL) == SQLITE_OK;
+}
+
 /* A failed COMMIT may have left its frames in the log, where a crash would find them. A later successful
- * commit overwrites them: then the failure is certain. */
+ * commit overwrites them, or the log is cut in front of them: then the failure is certain. */
 static tide_status make_certain(tide_sqlite_writer *writer, tide_status status, tide_error *err)
 {
     roll_back(writer);
@@ -213,6 +238,12 @@ static tide_status make_certain(tide_sqlite_writer *writer, tide_status status, 
     if (covered >= TIDE_OK)
         return status;
     roll_back(writer);
+    if (begin(writer, &ignored) >= TIDE_OK) {
+        const bool is_cut = cut_log(writer);
+        roll_back(writer);
+        if (is_cut)
+            return status;
+    }
     return tide_fail_context(err, TIDE_E_OUTCOME_UNKNOWN,
                              "the commit failed and may still take effect");
 }

@@ -3,9 +3,8 @@ end of the operation, with its answer, under the token of the key."""
 
 from frame import store_faults
 from frame.grid import KEYS
-from frame.store_faults import NO_LOG, NO_METRIC, STORE_AWAY, UNKNOWN
 from frame.store_world import Sqlite
-from frame.table import Mark, cell
+from frame.table import cell
 
 KEY = "grid-charge-17"
 
@@ -60,8 +59,7 @@ BOOT_CLOCK = "locks of keys in a SQLite store count on the boot clock of the mac
 store_faults.store_cells("idempotency-key", Key, {
     "other-older": {"verdict": "refuses E_LEASE_LOST"},
     "other-wiped": {"verdict": "refuses E_LEASE_LOST"},
-    "other-copied": {"verdict": "refuses E_LEASE_LOST",
-                     "mark": Mark("work", NO_LOG, NO_METRIC, "verdict: continues")},
+    "other-copied": {"verdict": "refuses E_LEASE_LOST"},
     "promoted": {"verdict": "continues"},
     "away-before": {"verdict": "refuses E_UNAVAILABLE", "effect": "holds"},
     "away-during": {"verdict": "refuses E_UNAVAILABLE", "effect": "holds"},
@@ -70,14 +68,13 @@ store_faults.store_cells("idempotency-key", Key, {
     "answer-lost/client": {
         "verdict": "continues", "effect": "none",
         "reason": "serve has stored the answer and cannot know; the same end again is safe"},
-    "disk-full": {"verdict": "refuses E_FULL", "effect": "holds",
-                  "mark": Mark("work", UNKNOWN, *STORE_AWAY)},
+    "disk-full": {"verdict": "refuses E_FULL", "effect": "holds"},
     "clock-ahead": {"verdict": "continues", "effect": "none", "reason": BOOT_CLOCK},
     "clock-behind": {"verdict": "continues", "effect": "none", "reason": BOOT_CLOCK},
 })
 
 
-@cell("idempotency-key", "this-older", "refuses E_LEASE_LOST", mark=Mark("work", NO_LOG))
+@cell("idempotency-key", "this-older", "refuses E_LEASE_LOST")
 def this_older(g):
     """A caller that slept past its lock ends the operation; another one has taken it over."""
     w = Sqlite(g)

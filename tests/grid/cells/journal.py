@@ -4,9 +4,8 @@ checkpoint-key: the id under which a writer sends a checkpoint. Contact is the a
 
 from frame import store_faults
 from frame.grid import JOURNAL, WORK
-from frame.store_faults import STORE_AWAY, UNKNOWN
 from frame.store_world import Postgres, Sqlite
-from frame.table import Mark, cell
+from frame.table import cell
 
 SEQUENCE = "journal"
 
@@ -148,8 +147,7 @@ store_faults.store_cells("checkpoint-key", Key, {
     "answer-lost/client": {
         "verdict": "continues", "effect": "none", "quick": True,
         "reason": "serve has stored it and cannot know; the same key again is the same checkpoint"},
-    "disk-full": {"verdict": "refuses E_FULL", "effect": "holds",
-                  "mark": Mark("work", UNKNOWN, *STORE_AWAY)},
+    "disk-full": {"verdict": "refuses E_FULL", "effect": "holds"},
     "clock-ahead": {"verdict": "continues", "effect": "none",
                     "reason": "ids and numbers do not depend on a clock"},
     "clock-behind": {"verdict": "continues", "effect": "none",

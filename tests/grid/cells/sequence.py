@@ -4,7 +4,7 @@ sequences: the commands `sequence next` and `store info` are the contact."""
 import json
 
 from frame import proxy
-from frame.table import Mark, cell
+from frame.table import cell
 
 NAME = "orders"
 COMMANDS_ONLY = "sequences have commands only: no process lives on that could log or be scraped"
@@ -253,9 +253,7 @@ def answer_lost(g):
     return taker.verdict(ended)
 
 
-@cell("sequence-position", "disk-full", "refuses exit 6",
-      mark=Mark("work", "answer: the message gives no reason: .*disk I/O error",
-                "verdict: refuses exit 1, and not: refuses exit 6"))
+@cell("sequence-position", "disk-full", "refuses exit 6")
 def disk_full(g):
     disk = g.disk(16 << 20)
     taker = Taker(g, disk.path + "/a.db")

@@ -5,9 +5,8 @@ which decides where the next resumer starts."""
 
 from frame import store_faults
 from frame.grid import JOURNAL, WORK
-from frame.store_faults import NO_LOG, STORE_AWAY, UNKNOWN
 from frame.store_world import Postgres, Sqlite
-from frame.table import Mark, cell
+from frame.table import cell
 
 TYPE = "grid-import"
 REFUSED = r'tidemark_rpc_calls_total\{code="[1-9]\d*",method=".*/Finish"'
@@ -76,15 +75,14 @@ store_faults.store_cells("work-lease", Item, {
     "answer-lost/client": {
         "verdict": "continues", "effect": "none", "quick": True,
         "reason": "serve has done its work and cannot know; the same finish again is safe"},
-    "disk-full": {"verdict": "refuses E_FULL", "effect": "holds",
-                  "mark": Mark("work", UNKNOWN, *STORE_AWAY)},
+    "disk-full": {"verdict": "refuses E_FULL", "effect": "holds"},
     "clock-ahead": {"verdict": "continues", "effect": "none", "quick": True, "reason": BOOT_CLOCK},
     "clock-behind": {"verdict": "continues", "effect": "none", "quick": True,
                      "reason": BOOT_CLOCK},
 })
 
 
-@cell("work-lease", "this-older", "refuses E_LEASE_LOST", quick=True, mark=Mark("work", NO_LOG))
+@cell("work-lease", "this-older", "refuses E_LEASE_LOST", quick=True)
 def this_older(g):
     """A worker that slept past its lease finishes with its old token; another has the item."""
     w = Sqlite(g)
@@ -103,8 +101,7 @@ def this_older(g):
     return g.verdict_of(answer)
 
 
-@cell("work-lease", "clock-ahead", "refuses E_LEASE_LOST", variant="postgres",
-      mark=Mark("work", NO_LOG))
+@cell("work-lease", "clock-ahead", "refuses E_LEASE_LOST", variant="postgres")
 def clock_ahead_postgres(g):
     """PostgreSQL's clock jumps ahead: leases that it measures are over."""
     w = Postgres(g, hours=0)
@@ -182,15 +179,13 @@ store_faults.store_cells("task-lease", TaskLease, {
     "answer-lost/client": {
         "verdict": "continues", "effect": "none",
         "reason": "serve has renewed and cannot know; the same renewal again is safe"},
-    "disk-full": {"verdict": "refuses E_FULL", "effect": "holds",
-                  "mark": Mark("work", UNKNOWN, *STORE_AWAY)},
+    "disk-full": {"verdict": "refuses E_FULL", "effect": "holds"},
     "clock-ahead": {"verdict": "continues", "effect": "none", "quick": True, "reason": BOOT_CLOCK},
     "clock-behind": {"verdict": "continues", "effect": "none", "reason": BOOT_CLOCK},
 })
 
 
-@cell("task-lease", "this-older", "refuses E_LEASE_LOST",
-      mark=Mark("work", NO_LOG))
+@cell("task-lease", "this-older", "refuses E_LEASE_LOST")
 def task_this_older(g):
     """A resumer that slept past its lease writes a checkpoint; another one has the task."""
     w = Sqlite(g)

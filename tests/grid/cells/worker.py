@@ -13,7 +13,7 @@ import sqlite3
 
 from frame import proxy, waiting
 from frame.processes import Ended
-from frame.table import Mark, cell
+from frame.table import cell
 
 TYPE = "grid-run"
 OUTPUT = "grid-output"
@@ -299,10 +299,7 @@ def _within(g, condition, limit, otherwise):
         otherwise()
 
 
-SILENT_END = Mark("work", "answer: work run ends the command and prints no reason")
-
-
-@cell("worker-run", "away-during", "refuses E_LEASE_LOST", limit=240, mark=SILENT_END)
+@cell("worker-run", "away-during", "refuses E_LEASE_LOST", limit=240)
 def away_during(g):
     server = g.postgres()
     net = g.proxy(server)
@@ -318,7 +315,7 @@ def away_during(g):
     return _cut_off(g, cut, heal, server, net)
 
 
-@cell("worker-run", "hung", "refuses E_LEASE_LOST", limit=240, mark=SILENT_END)
+@cell("worker-run", "hung", "refuses E_LEASE_LOST", limit=240)
 def hung(g):
     server = g.postgres()
     net = g.proxy(server)
