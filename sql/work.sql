@@ -1169,30 +1169,51 @@ PRAGMA incremental_vacuum(256);
 
 -- statement: schedule_find
 SELECT name, task_id, work_type, cron, every_us, input_data, priority, max_retries, timeout_us, is_paused, next_run_at,
-       last_run_at, run_count
+       last_run_at, run_count, time_zone
 FROM work_schedules WHERE name = :name;
 
 -- statement: schedule_list
 SELECT name, task_id, work_type, cron, every_us, input_data, priority, max_retries, timeout_us, is_paused, next_run_at,
-       last_run_at, run_count
+       last_run_at, run_count, time_zone
 FROM work_schedules WHERE name > :after ORDER BY name LIMIT :limit;
 
 -- statement: schedule_add
 INSERT INTO work_schedules (name, task_id, work_type, cron, every_us, input_data, priority, max_retries, timeout_us,
-                            next_run_at, created_at)
-VALUES (:name, :task_id, :work_type, :cron, :every_us, :input, :priority, :max_retries, :timeout_us, :next, :now)
+                            next_run_at, created_at, time_zone)
+VALUES (:name, :task_id, :work_type, :cron, :every_us, :input, :priority, :max_retries, :timeout_us, :next, :now,
+        :time_zone)
 ON CONFLICT (name) DO NOTHING;
+
+-- statement: schedule_update  engine: sqlite
+-- All that can change; what the caller leaves as it was has just been read in the same transaction.
+UPDATE work_schedules
+SET work_type = :work_type, cron = :cron, every_us = :every_us, time_zone = :time_zone, input_data = :input,
+    priority = :priority, max_retries = :max_retries, timeout_us = :timeout_us, next_run_at = :next
+WHERE name = :name;
+
+-- statement: schedule_update  engine: postgres
+UPDATE work_schedules
+SET work_type = CAST(:work_type AS text), cron = CAST(:cron AS text), every_us = CAST(:every_us AS bigint),
+    time_zone = CAST(:time_zone AS text), input_data = CAST(:input AS text), priority = CAST(:priority AS bigint),
+    max_retries = CAST(:max_retries AS bigint), timeout_us = CAST(:timeout_us AS bigint), next_run_at = :next
+WHERE name = :name;
+
+-- statement: schedule_lock  engine: sqlite
+SELECT 1 FROM work_schedules WHERE name = :name;
+
+-- statement: schedule_lock  engine: postgres
+SELECT 1 FROM work_schedules WHERE name = :name FOR UPDATE;
 
 -- statement: schedule_due  engine: sqlite
 SELECT s.name, s.task_id, s.work_type, s.cron, s.every_us, s.input_data, s.priority, s.max_retries, s.timeout_us, s.is_paused,
-       s.next_run_at, s.last_run_at, s.run_count
+       s.next_run_at, s.last_run_at, s.run_count, s.time_zone
 FROM work_schedules s JOIN tasks t ON t.task_id = s.task_id
 WHERE s.is_paused = 0 AND s.next_run_at <= :now AND t.status IN ('pending', 'running')
 ORDER BY s.next_run_at LIMIT :limit;
 
 -- statement: schedule_due  engine: postgres
 SELECT s.name, s.task_id, s.work_type, s.cron, s.every_us, s.input_data, s.priority, s.max_retries, s.timeout_us, s.is_paused,
-       s.next_run_at, s.last_run_at, s.run_count
+       s.next_run_at, s.last_run_at, s.run_count, s.time_zone
 FROM work_schedules s JOIN tasks t ON t.task_id = s.task_id
 WHERE NOT s.is_paused AND s.next_run_at <= :now AND t.status IN ('pending', 'running')
 ORDER BY s.next_run_at LIMIT :limit FOR UPDATE OF s SKIP LOCKED;
@@ -1210,13 +1231,13 @@ WHERE name = :name AND next_run_at = :due;
 -- statement: schedule_strayed  engine: sqlite
 -- Those that ran, or were made, while the clock was ahead of what it is now.
 SELECT s.name, s.task_id, s.work_type, s.cron, s.every_us, s.input_data, s.priority, s.max_retries, s.timeout_us, s.is_paused,
-       s.next_run_at, s.last_run_at, s.run_count
+       s.next_run_at, s.last_run_at, s.run_count, s.time_zone
 FROM work_schedules s WHERE s.is_paused = 0 AND coalesce(s.last_run_at, s.created_at) > :ahead
 ORDER BY s.name LIMIT :limit;
 
 -- statement: schedule_strayed  engine: postgres
 SELECT s.name, s.task_id, s.work_type, s.cron, s.every_us, s.input_data, s.priority, s.max_retries, s.timeout_us, s.is_paused,
-       s.next_run_at, s.last_run_at, s.run_count
+       s.next_run_at, s.last_run_at, s.run_count, s.time_zone
 FROM work_schedules s WHERE NOT s.is_paused AND coalesce(s.last_run_at, s.created_at) > :ahead
 ORDER BY s.name LIMIT :limit FOR UPDATE OF s SKIP LOCKED;
 

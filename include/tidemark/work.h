@@ -468,6 +468,10 @@ typedef struct tide_work_swept {
     int64_t scheduled;   /* items made by schedules */
     int64_t ended; /* with their task: a cancel, finish or delete of it that was interrupted */
     bool has_more; /* call again at once */
+    /* Due schedules that this machine cannot run, since it does not know their time zone; and the
+     * name of one. Another process may. */
+    int64_t skipped;
+    char skipped_name[TIDE_WORK_ID_MAX + 1];
 } tide_work_swept;
 
 /* The watchdog: one bounded turn. Many may run. limit 0: TIDE_WORK_SWEEP_MAX; crash_limit 0: the default. */
@@ -492,12 +496,15 @@ typedef struct tide_schedule_new {
     const char *name;
     const char *task_id;
     const char *work_type;
-    const char *cron;  /* five fields, UTC; NULL: every_us */
+    const char *cron;  /* five fields; NULL: every_us */
     int64_t every_us;  /* 0: cron */
     const char *input; /* JSON; NULL: none */
     int64_t priority;
     int64_t max_retries; /* < 0: the default */
     int64_t timeout_us;
+    /* Of cron, by its name in the machine's tzdata ("Europe/Berlin"). NULL: UTC. A local time that
+     * clocks skip runs once, when they are set ahead; one that comes twice runs the first time. */
+    const char *time_zone;
 } tide_schedule_new;
 #define TIDE_SCHEDULE_NEW_INIT .size = sizeof(tide_schedule_new)
 typedef struct tide_schedule {
@@ -507,12 +514,34 @@ typedef struct tide_schedule {
     int64_t priority, max_retries, timeout_us;
     bool is_paused;
     int64_t next_run_at_us, last_run_at_us, run_count;
+    const char *time_zone; /* NULL: UTC */
 } tide_schedule;
+
+/* What of a schedule changes; NULL, 0 and false: as it was. */
+typedef struct tide_schedule_change {
+    size_t size; /* TIDE_SCHEDULE_CHANGE_INIT */
+    const char *name;
+    const char *work_type;
+    const char *cron; /* instead of an interval */
+    int64_t every_us; /* instead of a cron expression */
+    const char *time_zone;
+    const char *input;
+    bool has_priority, has_max_retries, has_timeout;
+    int64_t priority;
+    int64_t max_retries; /* < 0: the default */
+    int64_t timeout_us;  /* 0: none */
+} tide_schedule_change;
+#define TIDE_SCHEDULE_CHANGE_INIT .size = sizeof(tide_schedule_change)
 typedef tide_status tide_schedule_fn(void *arg, const tide_schedule *schedule, tide_error *err);
 /* Missed times are made up by one item, not by many; the item of a time is made once, whoever sweeps. */
 TIDE_API TIDE_MUST_CHECK tide_status tide_schedule_add(tide_store *store,
                                                        const tide_schedule_new *schedule,
                                                        int64_t *next_run_at_us, tide_error *err);
+/* The next time is computed anew where its rule changes: after now, or an interval from now. A paused schedule stays
+ * paused. TIDE_E_NOT_FOUND. */
+TIDE_API TIDE_MUST_CHECK tide_status tide_schedule_update(tide_store *store,
+                                                          const tide_schedule_change *change,
+                                                          int64_t *next_run_at_us, tide_error *err);
 TIDE_API TIDE_MUST_CHECK tide_status tide_schedule_list(tide_store *store, tide_schedule_fn *fn,
                                                         void *arg, tide_error *err);
 TIDE_API TIDE_MUST_CHECK tide_status tide_schedule_pause(tide_store *store, const char *name,

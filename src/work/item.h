@@ -172,9 +172,16 @@ TIDE_MUST_CHECK tide_status tide_item_expire(tide_store *store, int64_t limit, i
 
 enum { TIDE_SCHEDULE_STEP = 50 }; /* schedules per transaction */
 
+typedef struct tide_schedule_swept {
+    int64_t made;    /* items */
+    int64_t skipped; /* schedules, as in tide_work_swept */
+    char skipped_name[TIDE_WORK_ID_MAX + 1];
+} tide_schedule_swept;
+
 /* Make the items of up to limit schedules that are due, at most TIDE_SCHEDULE_STEP. schedule.c */
-TIDE_MUST_CHECK tide_status tide_schedule_sweep(tide_tx *tx, int64_t limit, int64_t *made,
-                                                tide_item_wakes *wakes, tide_error *err);
+TIDE_MUST_CHECK tide_status tide_schedule_sweep(tide_tx *tx, int64_t limit,
+                                                tide_schedule_swept *out, tide_item_wakes *wakes,
+                                                tide_error *err);
 
 /* Schedules that ran while the clock was ahead come when they would have come: up to TIDE_SCHEDULE_STEP. schedule.c */
 TIDE_MUST_CHECK tide_status tide_schedule_pull_in(tide_tx *tx, int64_t *pulled, tide_error *err);

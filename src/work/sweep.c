@@ -5,6 +5,8 @@
  * (schedule.c), what was put off while the clock was ahead. At last the low-water bounds of types are raised (low_water.c). */
 #include <tidemark/work.h>
 
+#include <string.h>
+
 #include "base/cleanup.h"
 #include "base/interface/caller.h"
 #include "store/statement.h"
@@ -17,6 +19,7 @@ enum { STRAYED_MAX = 1000 }; /* items that are looked at */
 typedef struct turn {
     int64_t limit;
     int64_t count; /* done by the closure */
+    tide_schedule_swept schedules;
     bool has_overdue, has_due, has_blocked, has_schedules;
     bool has_strayed_items, has_strayed_schedules; /* written while the clock was ahead */
 } turn;
@@ -142,7 +145,7 @@ static tide_status run_schedules(tide_tx *tx, void *arg, tide_error *err)
 {
     turn *t = arg;
     tide_item_wakes wakes = {.count = 0};
-    TIDE_TRY(tide_schedule_sweep(tx, t->limit, &t->count, &wakes, err));
+    TIDE_TRY(tide_schedule_sweep(tx, t->limit, &t->schedules, &wakes, err));
     tide_item_notify(&wakes, tx);
     return TIDE_OK;
 }
@@ -155,9 +158,11 @@ static tide_status make_scheduled(tide_store *store, turn *t, tide_work_swept *o
         if (status == TIDE_E_CONFLICT || status == TIDE_E_NOT_FOUND)
             return TIDE_OK;
         TIDE_TRY(status);
-        out->scheduled += t->count;
-    } while (t->count == TIDE_SCHEDULE_STEP && out->scheduled < t->limit);
-    out->has_more = out->has_more || t->count == TIDE_SCHEDULE_STEP;
+        out->scheduled += t->schedules.made;
+    } while (t->schedules.made == TIDE_SCHEDULE_STEP && out->scheduled < t->limit);
+    out->has_more = out->has_more || t->schedules.made == TIDE_SCHEDULE_STEP;
+    out->skipped = t->schedules.skipped;
+    memcpy(out->skipped_name, t->schedules.skipped_name, sizeof out->skipped_name);
     return TIDE_OK;
 }
 

@@ -43,8 +43,8 @@ struct tide_job {
     /* Its end is being written: whether the lease still lasts is the store's to decide. */
     bool is_settling;
     bool is_stop_reported; /* the function's thread only */
-    bool is_ended;       /* its end is written, or refused for good; the function's thread only */
-    bool has_item_ended; /* that end was final: no attempt follows; the function's thread only */
+    bool is_ended;         /* its end is written, or refused for good; the function's thread only */
+    bool has_item_ended;   /* that end was final: no attempt follows; the function's thread only */
     bool is_lost;
 };
 

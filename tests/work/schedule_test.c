@@ -1,6 +1,9 @@
 /* Schedules: one item per time, whoever sweeps; missed times are made up by one. */
 #include "work/work_fixture.h"
 
+#include "base/text/timefmt.h"
+#include "work/foreign/raw_sql.h"
+
 #include <stdio.h>
 #include <string.h>
 
@@ -214,6 +217,120 @@ static void a_schedule_does_not_outlast_a_clock_that_was_ahead(void **state)
     }
 }
 
+/* ---- time zones ---- */
+
+static void set_time(store_test *t, const char *utc)
+{
+    int64_t us = 0;
+    assert_ok(tide_time_parse(&us, tide_view_of(utc)));
+    virtual_env_set_wall(&t->clock, us);
+}
+
+static void assert_next(store_test *t, const char *utc)
+{
+    char text[TIDE_TIME_TEXT_SIZE];
+    assert_ok(tide_time_format(only(t).next_run_at_us, text));
+    assert_memory_equal(utc, text, strlen(utc));
+}
+
+static void add_local(store_test *t, const char *cron)
+{
+    const tide_schedule_new local = {
+        TIDE_SCHEDULE_NEW_INIT,      .name = "local", .task_id = "t",
+        .work_type = "job",          .cron = cron,    .max_retries = -1,
+        .time_zone = "Europe/Berlin"};
+    make_task(t, "t");
+    (void)add_schedule(t, &local);
+}
+
+/* 02:30 does not exist on 29 March: it runs at 03:00 local, which is 01:00 UTC, and once. */
+static void a_time_that_clocks_skip_runs_once_when_they_are_set_ahead(void **state)
+{
+    store_test *t = *state;
+    set_time(t, "2027-03-27 12:00:00");
+    add_local(t, "30 2 * * *");
+    assert_next(t, "2027-03-28 01:00:00");
+    set_time(t, "2027-03-28 01:00:01");
+    assert_int_equal(1, sweep(t).scheduled);
+    assert_next(t, "2027-03-29 00:30:00");
+    assert_int_equal(0, sweep(t).scheduled);
+}
+
+/* 02:30 comes at 00:30 and at 01:30 UTC on 31 October. */
+static void a_time_that_comes_twice_runs_once(void **state)
+{
+    store_test *t = *state;
+    set_time(t, "2027-10-30 12:00:00");
+    add_local(t, "30 2 * * *");
+    assert_next(t, "2027-10-31 00:30:00");
+    set_time(t, "2027-10-31 00:30:01");
+    assert_int_equal(1, sweep(t).scheduled);
+    assert_next(t, "2027-11-01 01:30:00");
+    set_time(t, "2027-10-31 01:30:01");
+    assert_int_equal(0, sweep(t).scheduled);
+}
+
+static void a_zone_that_is_not_known_is_refused(void **state)
+{
+    store_test *t = *state;
+    make_task(t, "t");
+    tide_schedule_new s = hourly;
+    s.time_zone = "Europe/Atlantis";
+    assert_status(TIDE_E_INVALID, tide_schedule_add(t->store, &s, NULL, &t->err));
+    assert_non_null(strstr(t->err.text, "Europe/Atlantis"));
+    s = often;
+    s.time_zone = "Europe/Berlin";
+    assert_status(TIDE_E_INVALID, tide_schedule_add(t->store, &s, NULL, &t->err));
+}
+
+/* Another machine may know the zone: the schedule stays due, others run, and the sweep says so. */
+static void a_schedule_in_a_zone_that_is_unknown_here_is_reported(void **state)
+{
+    store_test *t = *state;
+    make_task(t, "t");
+    (void)add_schedule(t, &hourly);
+    (void)add_schedule(t, &often);
+    raw_sql raw;
+    raw_open(&raw, t);
+    raw_ok(&raw, "UPDATE work_schedules SET time_zone = 'Europe/Atlantis' "
+                 "WHERE name = 'hourly'");
+    raw_close(&raw);
+    virtual_env_advance(&t->clock, 3600 * SECOND_US);
+    const tide_work_swept swept = sweep(t);
+    assert_int_equal(1, swept.scheduled);
+    assert_int_equal(1, swept.skipped);
+    assert_string_equal("hourly", swept.skipped_name);
+}
+
+static void an_update_changes_what_is_given(void **state)
+{
+    store_test *t = *state;
+    make_task(t, "t");
+    (void)add_schedule(t, &often);
+    int64_t next_us = 0;
+    const tide_schedule_change priority = {TIDE_SCHEDULE_CHANGE_INIT, .name = "often",
+                                           .has_priority = true, .priority = 9};
+    assert_ok_err(tide_schedule_update(t->store, &priority, &next_us, &t->err), &t->err);
+    assert_true(next_us == VIRTUAL_ENV_WALL_US + 10 * SECOND_US);
+    assert_int_equal(9, only(t).priority);
+    assert_int_equal(5, only(t).max_retries);
+    assert_true(only(t).every_us == 10 * SECOND_US);
+    const tide_schedule_change rule = {TIDE_SCHEDULE_CHANGE_INIT, .name = "often",
+                                       .cron = "0 * * * *", .time_zone = "Asia/Kolkata"};
+    assert_ok_err(tide_schedule_update(t->store, &rule, &next_us, &t->err), &t->err);
+    assert_int_equal(0, only(t).every_us);
+    assert_int_equal(30 * MINUTE_US, next_us % (60 * MINUTE_US));
+    const tide_schedule_change back = {TIDE_SCHEDULE_CHANGE_INIT, .name = "often",
+                                       .every_us = MINUTE_US};
+    assert_ok_err(tide_schedule_update(t->store, &back, &next_us, &t->err), &t->err);
+    assert_true(next_us == VIRTUAL_ENV_WALL_US + MINUTE_US);
+    const tide_schedule_change none = {TIDE_SCHEDULE_CHANGE_INIT, .name = "x"};
+    assert_status(TIDE_E_NOT_FOUND, tide_schedule_update(t->store, &none, NULL, &t->err));
+    const tide_schedule_change bad = {TIDE_SCHEDULE_CHANGE_INIT, .name = "often",
+                                      .cron = "nonsense"};
+    assert_status(TIDE_E_INVALID, tide_schedule_update(t->store, &bad, NULL, &t->err));
+}
+
 TEST_FILE()
 {
     const struct CMUnitTest tests[] = {
@@ -226,6 +343,11 @@ TEST_FILE()
         STORE_CASE(many_schedules_are_listed_and_run),
         STORE_CASE(bad_schedules_are_refused),
         STORE_CASE(a_schedule_does_not_outlast_a_clock_that_was_ahead),
+        STORE_CASE(a_time_that_clocks_skip_runs_once_when_they_are_set_ahead),
+        STORE_CASE(a_time_that_comes_twice_runs_once),
+        STORE_CASE(a_zone_that_is_not_known_is_refused),
+        STORE_CASE(a_schedule_in_a_zone_that_is_unknown_here_is_reported),
+        STORE_CASE(an_update_changes_what_is_given),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

@@ -128,6 +128,8 @@ enum {
       "set in the command's environment")                                                          \
     X(CRON, "cron", 0, "EXPRESSION", NULL, NULL, TEXT, 0, 0,                                       \
       "when: minute hour day month weekday")                                                       \
+    X(TIME_ZONE, "time-zone", 0, "NAME", NULL, NULL, TEXT, 0, 0,                                   \
+      "time zone of --cron, like Europe/Berlin (default UTC)")                                     \
     X(EVERY, "every", 0, "DURATION", NULL, NULL, DURATION, 1, TIDE_CLI_DURATION_MAX,               \
       "how far apart")
 

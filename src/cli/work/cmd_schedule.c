@@ -1,4 +1,4 @@
-/* cmd_schedule.c - tidemark schedule add|ls|pause|resume|delete. */
+/* cmd_schedule.c - tidemark schedule add|update|ls|pause|resume|delete. */
 #include "cli/frame/cli.h"
 
 #include <tidemark/work.h>
@@ -7,6 +7,20 @@
 #include "cli/frame/input.h"
 #include "cli/work/cmd_work.h"
 #include "cli/work/work_output.h"
+
+static tide_status print_next(tide_cli *cli, int64_t next_us, const char *what, tide_error *err)
+{
+    if (!cli->out.is_json) {
+        char next[TIDE_CLI_TIME_SIZE];
+        tide_cli_time_text(next, next_us);
+        tide_cli_print(cli->out.file, "%s: %s item at %s\n", cli->args[0], what, next);
+        return TIDE_OK;
+    }
+    WORK(AddScheduleResponse) response = WORK_INIT(ADD_SCHEDULE_RESPONSE);
+    response.name = tide_rpc_borrow(cli->args[0]);
+    response.next_run_at = next_us;
+    return tide_cli_print_message(&cli->out, &response.base, err);
+}
 
 static tide_status add(tide_cli *cli, tide_error *err)
 {
@@ -26,6 +40,7 @@ static tide_status add(tide_cli *cli, tide_error *err)
         .work_type = tide_cli_text(cli, TIDE_CLI_TYPE),
         .cron = cron,
         .every_us = every_us,
+        .time_zone = tide_cli_text(cli, TIDE_CLI_TIME_ZONE),
         .input = input ? tide_buffer_text(&data) : NULL,
         .priority = tide_cli_number(cli, TIDE_CLI_PRIORITY),
         .max_retries = tide_cli_number(cli, TIDE_CLI_MAX_RETRIES),
@@ -35,16 +50,40 @@ static tide_status add(tide_cli *cli, tide_error *err)
     TIDE_CLEANUP(tide_store_closep) tide_store *store = NULL;
     TIDE_TRY(tide_cli_open_store(cli, &store, TIDE_STORE_EXISTING, err));
     TIDE_TRY(tide_schedule_add(store, &schedule, &next_us, err));
-    if (!cli->out.is_json) {
-        char next[TIDE_CLI_TIME_SIZE];
-        tide_cli_time_text(next, next_us);
-        tide_cli_print(cli->out.file, "%s: first item at %s\n", cli->args[0], next);
-        return TIDE_OK;
-    }
-    WORK(AddScheduleResponse) response = WORK_INIT(ADD_SCHEDULE_RESPONSE);
-    response.name = tide_rpc_borrow(cli->args[0]);
-    response.next_run_at = next_us;
-    return tide_cli_print_message(&cli->out, &response.base, err);
+    return print_next(cli, next_us, "first", err);
+}
+
+static tide_status update(tide_cli *cli, tide_error *err)
+{
+    const char *input = tide_cli_text(cli, TIDE_CLI_INPUT);
+    const char *cron = tide_cli_text(cli, TIDE_CLI_CRON);
+    const int64_t every_us = tide_cli_number(cli, TIDE_CLI_EVERY);
+    if (cron && every_us > 0)
+        return tide_fail(err, TIDE_E_INVALID, "when? give either --cron or --every");
+    tide_cli_note_attempt_timeout(cli);
+    TIDE_CLEANUP(tide_buffer_done) tide_buffer data = tide_buffer_of(TIDE_WORK_DATA_MAX);
+    if (input)
+        TIDE_TRY(tide_cli_input_json(&data, input, "--input", err));
+    const tide_schedule_change change = {
+        TIDE_SCHEDULE_CHANGE_INIT,
+        .name = cli->args[0],
+        .work_type = tide_cli_text(cli, TIDE_CLI_TYPE),
+        .cron = cron,
+        .every_us = every_us,
+        .time_zone = tide_cli_text(cli, TIDE_CLI_TIME_ZONE),
+        .input = input ? tide_buffer_text(&data) : NULL,
+        .has_priority = tide_cli_is_given(cli, TIDE_CLI_PRIORITY),
+        .priority = tide_cli_number(cli, TIDE_CLI_PRIORITY),
+        .has_max_retries = tide_cli_is_given(cli, TIDE_CLI_MAX_RETRIES),
+        .max_retries = tide_cli_number(cli, TIDE_CLI_MAX_RETRIES),
+        .has_timeout = tide_cli_is_given(cli, TIDE_CLI_ATTEMPT_TIMEOUT),
+        .timeout_us = tide_cli_number(cli, TIDE_CLI_ATTEMPT_TIMEOUT),
+    };
+    int64_t next_us = 0;
+    TIDE_CLEANUP(tide_store_closep) tide_store *store = NULL;
+    TIDE_TRY(tide_cli_open_store(cli, &store, TIDE_STORE_EXISTING, err));
+    TIDE_TRY(tide_schedule_update(store, &change, &next_us, err));
+    return print_next(cli, next_us, "next", err);
 }
 
 static tide_status list_one(void *arg, const tide_schedule *schedule, tide_error *err)
@@ -58,6 +97,7 @@ static tide_status list_one(void *arg, const tide_schedule *schedule, tide_error
         tide_cli_table_cell(table, schedule->name);
         tide_cli_table_cell(table, schedule->work_type);
         tide_cli_table_cell(table, schedule->cron ? schedule->cron : every);
+        tide_cli_table_cell(table, schedule->time_zone ? schedule->time_zone : "UTC");
         tide_cli_table_cell(table, schedule->is_paused ? "paused" : "active");
         tide_cli_table_time(table, schedule->next_run_at_us);
         tide_cli_table_number(table, schedule->run_count);
@@ -73,7 +113,7 @@ static tide_status list_all(tide_cli *cli, tide_error *err)
     TIDE_CLEANUP(tide_store_closep) tide_store *store = NULL;
     TIDE_TRY(tide_cli_open_store(cli, &store, TIDE_STORE_AS_IS, err));
     tide_cli_table table;
-    tide_cli_table_begin(&table, &cli->out, "NAME,TYPE,WHEN,STATE,NEXT,RUNS#");
+    tide_cli_table_begin(&table, &cli->out, "NAME,TYPE,WHEN,ZONE,STATE,NEXT,RUNS#");
     const tide_status status = tide_schedule_list(store, list_one, &table, err);
     return tide_cli_table_end(&table, status, err);
 }
@@ -108,14 +148,28 @@ static tide_status delete (tide_cli *cli, tide_error *err)
 static const tide_cli_verb verbs[] = {
     {.name = "add",
      .arguments = "NAME",
-     .takes = TIDE_CLI_LIST(TASK, TYPE, CRON, EVERY, INPUT, PRIORITY, MAX_RETRIES, ATTEMPT_TIMEOUT),
+     .takes = TIDE_CLI_LIST(TASK, TYPE, CRON, TIME_ZONE, EVERY, INPUT, PRIORITY, MAX_RETRIES,
+                            ATTEMPT_TIMEOUT),
      .needs = TIDE_CLI_LIST(TASK, TYPE),
      .overrides = TIDE_CLI_OVERRIDES({.id = TIDE_CLI_TYPE, .max = 1}),
-     .summary = "make an item again and again: by cron expression (UTC) or interval",
-     .details = "'serve', 'up', 'colony', 'work run' and 'work sweep' make the items when they are "
-                "due. Times\n"
-                "that were missed are made up by one item.",
+     .summary = "make an item again and again: by cron expression or interval",
+     .details =
+         "'serve', 'up', 'colony', 'work run' and 'work sweep' make the items when they are "
+         "due. Times\n"
+         "that were missed are made up by one item. With --time-zone a local time that clocks "
+         "skip runs\n"
+         "once, when they are set ahead, and one that comes twice runs the first time.",
      .run = add},
+    {.name = "update",
+     .arguments = "NAME",
+     .takes =
+         TIDE_CLI_LIST(TYPE, CRON, TIME_ZONE, EVERY, INPUT, PRIORITY, MAX_RETRIES, ATTEMPT_TIMEOUT),
+     .overrides = TIDE_CLI_OVERRIDES({.id = TIDE_CLI_TYPE, .max = 1}),
+     .summary = "change a schedule",
+     .details = "What is not given stays as it is. With --cron, --every or --time-zone the next "
+                "time is computed\n"
+                "anew.",
+     .run = update},
     {.name = "ls", .arguments = "", .summary = "list schedules", .run = list_all},
     {.name = "pause", .arguments = "NAME", .summary = "make no items for now", .run = pause},
     {.name = "resume", .arguments = "NAME", .summary = "go on", .run = resume},

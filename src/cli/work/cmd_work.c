@@ -135,6 +135,8 @@ static void add_up(tide_work_swept *sum, const tide_work_swept *turn)
     sum->blocked += turn->blocked;
     sum->scheduled += turn->scheduled;
     sum->ended += turn->ended;
+    sum->skipped = turn->skipped;
+    memcpy(sum->skipped_name, turn->skipped_name, sizeof sum->skipped_name);
 }
 
 static tide_status sweep(tide_cli *cli, tide_error *err)
@@ -156,6 +158,11 @@ static tide_status sweep(tide_cli *cli, tide_error *err)
                        " ended with their task\n",
                        sum.requeued, sum.failed, sum.quarantined, sum.promoted, sum.blocked,
                        sum.scheduled, sum.ended);
+        if (sum.skipped > 0)
+            tide_cli_print(cli->out.file,
+                           "%" PRId64 " schedules not run, %s among them: this machine does not "
+                           "know their time zone; install tzdata\n",
+                           sum.skipped, sum.skipped_name);
         return TIDE_OK;
     }
     WORK(SweepResponse) row;

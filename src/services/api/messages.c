@@ -245,6 +245,8 @@ void tide_rpc_swept(WORK(SweepResponse) * out, const tide_work_swept *swept)
     out->promoted = swept->promoted;
     out->blocked = swept->blocked;
     out->scheduled = swept->scheduled;
+    out->skipped = swept->skipped;
+    out->skipped_name = tide_rpc_borrow(swept->skipped_name);
     out->ended = swept->ended;
     out->has_more = swept->has_more;
 }
@@ -266,6 +268,7 @@ void tide_rpc_schedule(WORK(Schedule) * out, const tide_schedule *schedule)
     out->next_run_at = schedule->next_run_at_us;
     out->last_run_at = schedule->last_run_at_us;
     out->run_count = schedule->run_count;
+    out->time_zone = tide_rpc_borrow(schedule->time_zone);
 }
 
 void tide_rpc_annotation(JOURNAL(Annotation) * out, const tide_annotation *annotation)

@@ -1,6 +1,7 @@
 #include "services/work/maintenance.h"
 
 #include <stdlib.h>
+#include <string.h>
 
 #include <tidemark/journal.h>
 #include <tidemark/watch.h>
@@ -20,7 +21,9 @@ struct tide_work_maintenance {
     tide_env *env;
     tide_work_maintenance_options options;
     tide_metrics *metrics; /* NULL: none */
-    tide_watch *watch;     /* of what is due; NULL: none */
+    tide_log *log;         /* NULL: none */
+    char skipped_name[TIDE_WORK_ID_MAX + 1];
+    tide_watch *watch; /* of what is due; NULL: none */
     bool has_tried_watch;
     int64_t full_due_us; /* a sweep also does what tide_work_next_sweep does not look for */
 };
@@ -38,10 +41,22 @@ static void count_swept(const tide_work_maintenance *m, const tide_work_swept *s
                 {"promoted", swept->promoted},
                 {"blocked", swept->blocked},
                 {"scheduled", swept->scheduled},
-                {"ended", swept->ended}};
+                {"ended", swept->ended},
+                {"skipped", swept->skipped}};
     for (size_t i = 0; m->metrics && i < sizeof rows / sizeof rows[0]; i++)
         tide_series_add(tide_metrics_series(m->metrics, TIDE_METRIC_SWEPT, rows[i].result),
                         rows[i].count);
+}
+
+/* Once for each name that comes up, not with every sweep. */
+static void report_skipped(tide_work_maintenance *m, const tide_work_swept *swept)
+{
+    if (m->log && swept->skipped > 0 && strcmp(m->skipped_name, swept->skipped_name) != 0)
+        tide_log_write(m->log, TIDE_LOG_WARN,
+                       "schedule not run: its time zone is not known here, install tzdata",
+                       TIDE_F("schedule", swept->skipped_name),
+                       TIDE_FI("schedules", swept->skipped), TIDE_F_END);
+    memcpy(m->skipped_name, swept->skipped_name, sizeof m->skipped_name);
 }
 
 static int64_t count_changes(const tide_work_swept *swept)
@@ -69,6 +84,7 @@ static tide_status sweep(void *arg, int64_t *next_us, tide_error *err)
     TIDE_TRY(tide_work_sweep(m->store, 0, m->options.crash_limit, &swept, err));
     m->full_due_us = now_us + TIDE_WORK_SWEEP_US;
     count_swept(m, &swept);
+    report_skipped(m, &swept);
     if (swept.has_more || count_changes(&swept) > 0 || wait_us > 0)
         *next_us = 0;
     return TIDE_OK;
@@ -169,6 +185,7 @@ tide_status tide_work_maintenance_new(tide_work_maintenance **out, tide_store *s
         return tide_no_memory(err);
     *m = (tide_work_maintenance){
         .store = store, .env = tide_store_env(store), .options = *options, .metrics = metrics};
+    m->log = options->log;
     if (m->options.sweep_us == 0)
         m->options.sweep_us = TIDE_SWEEP_DEFAULT_US;
     *out = TIDE_TAKE(m);

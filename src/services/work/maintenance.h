@@ -12,6 +12,7 @@
 #include <tidemark/store.h>
 
 #include "base/cleanup.h"
+#include "base/log.h"
 #include "runtime/ticker.h"
 
 extern const tide_step tide_step_sweep;
@@ -34,6 +35,7 @@ typedef struct tide_work_maintenance_options {
     int64_t keep_keys_us;  /* completed idempotency keys without an expiry of their own; 7 days */
     int64_t keep_items_us; /* ended work items; 30 days */
     int64_t keep_checkpoints; /* newest of each task; 0: all */
+    tide_log *log;            /* of the daemon; NULL: none */
 } tide_work_maintenance_options;
 
 typedef struct tide_work_maintenance tide_work_maintenance;

@@ -53,7 +53,9 @@ tide_status tide_services_open(tide_services **out, tide_listener *listener, tid
     tide_refusal_log_init(&s->refusals, tide_listener_log(listener),
                           tide_listener_metrics(listener), tide_store_env(store));
     s->context.refusals = &s->refusals;
-    tide_status status = tide_work_maintenance_new(&s->maintenance, store, maintenance,
+    tide_work_maintenance_options own = *maintenance;
+    own.log = tide_listener_log(listener);
+    tide_status status = tide_work_maintenance_new(&s->maintenance, store, &own,
                                                    tide_listener_metrics(listener), err);
     if (status >= TIDE_OK)
         status = join(s, listener, err);

@@ -63,6 +63,28 @@ static void a_paused_schedule_makes_nothing_and_a_deleted_one_is_gone(void **sta
     work_refuses(t, 3, "no schedule s", "$T schedule pause s");
 }
 
+static void a_schedule_has_a_time_zone_and_can_be_updated(void **state)
+{
+    cli_fixture *t = *state;
+    tide_json_node *object =
+        work_object(t, "$T schedule add s --task t --type x --cron '30 2 1 1 *' "
+                       "--time-zone Asia/Kolkata --json");
+    assert_string_equal("T21:00:00.000000Z", json_text(object, "next_run_at") + 10);
+    tide_json_tree_free(object);
+    object = work_object(t, "$T schedule update s --time-zone UTC --priority 3 --json");
+    assert_string_equal("T02:30:00.000000Z", json_text(object, "next_run_at") + 10);
+    tide_json_tree_free(object);
+    object = work_object(t, "$T schedule ls --json");
+    assert_string_equal("UTC", json_text(object, "time_zone"));
+    assert_string_equal("30 2 1 1 *", json_text(object, "cron"));
+    assert_int_equal(3, json_number(object, "priority"));
+    tide_json_tree_free(object);
+    assert_contains(work_ok(t, "$T schedule update s --every 1h"), "next item at");
+    work_refuses(t, 3, "no schedule nobody", "$T schedule update nobody --every 1h");
+    work_refuses(t, 2, "Atlantis", "$T schedule update s --cron '0 0 * * *' --time-zone Atlantis");
+    work_refuses(t, 2, "--cron", "$T schedule update s --every 1h --cron '0 0 * * *'");
+}
+
 static void bad_schedules_are_refused(void **state)
 {
     cli_fixture *t = *state;
@@ -96,6 +118,7 @@ TEST_FILE()
         WORK_EVERY_ENGINE(a_schedule_makes_items_when_it_is_due),
         WORK_EVERY_ENGINE(a_cron_expression_says_when),
         WORK_EVERY_ENGINE(a_paused_schedule_makes_nothing_and_a_deleted_one_is_gone),
+        WORK_EVERY_ENGINE(a_schedule_has_a_time_zone_and_can_be_updated),
         WORK_EVERY_ENGINE(bad_schedules_are_refused),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
