@@ -265,6 +265,23 @@ static void a_query_reads_our_tables_and_the_catalogue(void **state)
     assert_string_equal("t:tidemark_query ", s.last);
 }
 
+/* An ordinary user cannot create the role tidemark_query. */
+static void without_the_role_a_query_reads_our_tables_alone(void **state)
+{
+    static const char *const ways[] = {
+        "SELECT pg_read_file('/etc/passwd')",
+        "SELECT pg_terminate_backend(pg_backend_pid())",
+        "SELECT count(*) FROM access_tokens",
+        "SELECT * FROM typed",
+        NULL,
+    };
+    store_test *t = *state;
+    seen s = {0};
+    assert_refused(t, ways);
+    assert_ok_err(look(t, "SELECT count(*) FROM sequences", &s, 10, SECOND_US), &t->err);
+    assert_int_equal(1, s.rows);
+}
+
 /* What SQLite can do besides reading: other files, functions that load code, settings, and the tokens. */
 static void a_query_does_not_leave_the_file(void **state)
 {
@@ -338,11 +355,12 @@ static void a_long_query_is_stopped(void **state)
 TEST_FILE()
 {
     const struct CMUnitTest tests[] = {
-        STORE_CASE(values_come_with_their_kinds),
-        STORE_CASE(nothing_can_be_changed),
+        STORE_CASE_SUPERUSER(values_come_with_their_kinds),
+        STORE_CASE_SUPERUSER(nothing_can_be_changed),
         STORE_CASE(what_is_not_one_statement_is_refused),
-        STORE_CASE_POSTGRES(a_query_does_not_get_at_the_server),
-        STORE_CASE_POSTGRES(a_query_reads_our_tables_and_the_catalogue),
+        STORE_CASE_POSTGRES_SUPERUSER(a_query_does_not_get_at_the_server),
+        STORE_CASE_POSTGRES_SUPERUSER(a_query_reads_our_tables_and_the_catalogue),
+        STORE_CASE_POSTGRES(without_the_role_a_query_reads_our_tables_alone),
         STORE_CASE_SQLITE(a_query_does_not_leave_the_file),
         STORE_CASE(more_rows_bytes_or_time_than_allowed_end_it),
         STORE_CASE(a_long_query_is_stopped),

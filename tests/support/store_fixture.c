@@ -65,50 +65,15 @@ void store_test_add_tables(tide_store *store)
     assert_ok_err(tide_store_write(store, create_tables, NULL, &err), &err);
 }
 
-/* TIDEMARK_TEST_PG_ROLE: a role that owns its database and nothing else. NULL: the server's superuser. */
-static const char *role_name(void)
-{
-    const char *role = getenv("TIDEMARK_TEST_PG_ROLE");
-    return role && *role ? role : NULL;
-}
-
-static void make_role(store_test *t, const pg_cluster *cluster)
-{
-    char sql[256];
-    (void)snprintf(sql, sizeof sql,
-                   "DO $$ BEGIN CREATE ROLE \"%s\" LOGIN; "
-                   "EXCEPTION WHEN duplicate_object OR unique_violation THEN NULL; END $$",
-                   role_name());
-    assert_ok_err(pg_cluster_query(cluster, sql, NULL, 0, &t->err), &t->err);
-}
-
-/* The database becomes the role's, and t->url its way there. */
-static void hand_to_role(store_test *t, const pg_cluster *cluster, const char *database)
-{
-    static const char superuser[] = "postgres://postgres@";
-    char sql[256];
-    char rest[PG_CLUSTER_URL_MAX];
-    pg_cluster_url(cluster, database, t->url);
-    if (!role_name() || strncmp(t->url, superuser, sizeof superuser - 1) != 0)
-        return;
-    (void)snprintf(sql, sizeof sql, "ALTER DATABASE \"%s\" OWNER TO \"%s\"", database, role_name());
-    assert_ok_err(pg_cluster_query(cluster, sql, NULL, 0, &t->err), &t->err);
-    (void)snprintf(rest, sizeof rest, "%s", t->url + sizeof superuser - 1);
-    const int len = snprintf(t->url, sizeof t->url, "postgres://%s@%s", role_name(), rest);
-    assert_true(len > 0 && len < (int)sizeof t->url);
-}
-
 /* Every case's database is a copy of one that has all tables already. */
-static void make_database(store_test *t)
+static void make_database(store_test *t, bool is_superuser)
 {
     static char template_name[PG_CLUSTER_NAME_MAX];
     pg_cluster *cluster = pg_cluster_for_test();
     if (!template_name[0]) {
         char name[PG_CLUSTER_NAME_MAX];
-        if (role_name())
-            make_role(t, cluster);
-        assert_ok_err(pg_cluster_fresh_database(cluster, NULL, name, &t->err), &t->err);
-        hand_to_role(t, cluster, name);
+        assert_ok_err(pg_cluster_owned_database(cluster, NULL, name, &t->err), &t->err);
+        pg_cluster_owner_url(cluster, name, t->url);
         tide_store_options options = store_test_options(t);
         tide_store *store = NULL;
         assert_ok_err(tide_store_open(&store, t->url, &options, &t->err), &t->err);
@@ -117,11 +82,14 @@ static void make_database(store_test *t)
         memcpy(template_name, name, sizeof template_name);
     }
     char name[PG_CLUSTER_NAME_MAX];
-    assert_ok_err(pg_cluster_fresh_database(cluster, template_name, name, &t->err), &t->err);
-    hand_to_role(t, cluster, name);
+    assert_ok_err(pg_cluster_owned_database(cluster, template_name, name, &t->err), &t->err);
+    if (is_superuser)
+        pg_cluster_url(cluster, name, t->url);
+    else
+        pg_cluster_owner_url(cluster, name, t->url);
 }
 
-static int set_up(void **state, tide_engine engine)
+static int set_up(void **state, tide_engine engine, bool is_superuser)
 {
     store_test *t = calloc(1, sizeof *t);
     assert_non_null(t);
@@ -134,7 +102,7 @@ static int set_up(void **state, tide_engine engine)
     if (engine == TIDE_ENGINE_SQLITE)
         tempdir_join(&t->dir, "store.db", t->url);
     else
-        make_database(t);
+        make_database(t, is_superuser);
     assert_ok_err(tide_store_open(&t->store, t->url, &options, &t->err), &t->err);
     if (engine == TIDE_ENGINE_SQLITE)
         store_test_add_tables(t->store);
@@ -143,12 +111,17 @@ static int set_up(void **state, tide_engine engine)
 
 int store_fixture_setup_sqlite(void **state)
 {
-    return set_up(state, TIDE_ENGINE_SQLITE);
+    return set_up(state, TIDE_ENGINE_SQLITE, false);
 }
 
 int store_fixture_setup_postgres(void **state)
 {
-    return set_up(state, TIDE_ENGINE_POSTGRES);
+    return set_up(state, TIDE_ENGINE_POSTGRES, false);
+}
+
+int store_fixture_setup_superuser(void **state)
+{
+    return set_up(state, TIDE_ENGINE_POSTGRES, true);
 }
 
 int store_fixture_teardown(void **state)

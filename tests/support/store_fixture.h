@@ -2,7 +2,9 @@
  *
  * STORE_CASE(f) makes two cmocka cases of a function: on a fresh SQLite file and on a fresh PostgreSQL
  * database, each with a virtual clock, the tables of test.sql and a directory of its own. The function
- * gets a store_test and does not know which engine it is on.
+ * gets a store_test and does not know which engine it is on. On PostgreSQL the store's user is an ordinary
+ * role that owns its database and nothing else. STORE_CASE_SUPERUSER is for a case that, beside the store,
+ * does what only a superuser may.
  *
  * What a case opens with store_test_open is closed at its end. */
 #pragma once
@@ -32,6 +34,7 @@ typedef struct store_test {
 
 int store_fixture_setup_sqlite(void **state);
 int store_fixture_setup_postgres(void **state);
+int store_fixture_setup_superuser(void **state);
 int store_fixture_teardown(void **state);
 
 #define STORE_CASE_SQLITE(f)                                                                       \
@@ -42,7 +45,12 @@ int store_fixture_teardown(void **state);
     {                                                                                              \
 #f " [postgres]", f, store_fixture_setup_postgres, store_fixture_teardown, NULL            \
     }
+#define STORE_CASE_POSTGRES_SUPERUSER(f)                                                           \
+    {                                                                                              \
+#f " [postgres]", f, store_fixture_setup_superuser, store_fixture_teardown, NULL           \
+    }
 #define STORE_CASE(f) STORE_CASE_SQLITE(f), STORE_CASE_POSTGRES(f)
+#define STORE_CASE_SUPERUSER(f) STORE_CASE_SQLITE(f), STORE_CASE_POSTGRES_SUPERUSER(f)
 
 /* Another store on the same file or database: to the store, another process. */
 tide_store *store_test_open(store_test *t);

@@ -149,4 +149,4 @@ SELECT count(*) FROM pg_stat_activity WHERE datname = current_database() AND wai
 
 -- statement: kill_backend  only: postgres
 SELECT pg_terminate_backend(pid) FROM pg_stat_activity
-WHERE datname = current_database() AND pid <> pg_backend_pid();
+WHERE datname = current_database() AND usename = current_user AND pid <> pg_backend_pid();

@@ -1135,7 +1135,7 @@ TEST_FILE()
         STORE_CASE_POSTGRES(stock_writers_and_ours_share_one_history),
         STORE_CASE_POSTGRES(what_would_break_the_lake_is_refused_in_words),
         STORE_CASE_POSTGRES(settings_of_a_client_are_its_catalogs_own),
-        STORE_CASE_POSTGRES(a_role_that_has_the_views_alone_reads_and_writes),
+        STORE_CASE_POSTGRES_SUPERUSER(a_role_that_has_the_views_alone_reads_and_writes),
         STORE_CASE_POSTGRES(settings_do_not_open_a_snapshot_that_is_there),
         STORE_CASE_POSTGRES(a_sealed_commit_takes_no_more_rows),
         STORE_CASE_POSTGRES(tags_end_with_the_table_that_we_drop),

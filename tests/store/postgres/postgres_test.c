@@ -193,7 +193,7 @@ TEST_FILE()
         STORE_CASE_POSTGRES(a_server_that_is_away_is_reported_in_words),
         STORE_CASE_POSTGRES(a_database_that_does_not_exist_is_not_found),
         STORE_CASE_POSTGRES(a_malformed_url_does_not_show_its_password),
-        STORE_CASE_POSTGRES(a_login_that_is_refused_is_not_tried_again),
+        STORE_CASE_POSTGRES_SUPERUSER(a_login_that_is_refused_is_not_tried_again),
         STORE_CASE_POSTGRES(a_schema_version_of_another_program_is_foreign),
         cmocka_unit_test(a_missing_standby_leaves_the_outcome_unknown),
         cmocka_unit_test(a_crashed_server_is_waited_for_and_keeps_what_was_acknowledged),

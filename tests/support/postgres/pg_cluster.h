@@ -110,6 +110,13 @@ TIDE_MUST_CHECK tide_status pg_cluster_fresh_database(const pg_cluster *c, const
                                                       char name[PG_CLUSTER_NAME_MAX],
                                                       tide_error *err);
 
+/* The same for PG_OWNER, an ordinary role, which is created if it is missing: it may log in, owns its
+ * databases, and has no other privilege. */
+#define PG_OWNER "tidemark_owner"
+TIDE_MUST_CHECK tide_status pg_cluster_owned_database(const pg_cluster *c, const char *from,
+                                                      char name[PG_CLUSTER_NAME_MAX],
+                                                      tide_error *err);
+
 /* Drop a database and whoever is connected to it. Costs a checkpoint: worth it only for large
  * ones. */
 TIDE_MUST_CHECK tide_status pg_cluster_drop_database(const pg_cluster *c, const char *name,
@@ -117,4 +124,6 @@ TIDE_MUST_CHECK tide_status pg_cluster_drop_database(const pg_cluster *c, const 
 
 /* postgres://... for a database, over the socket, or over TCP in a cluster that has it. */
 void pg_cluster_url(const pg_cluster *c, const char *database, char out[PG_CLUSTER_URL_MAX]);
+/* The same as PG_OWNER. */
+void pg_cluster_owner_url(const pg_cluster *c, const char *database, char out[PG_CLUSTER_URL_MAX]);
 void pg_cluster_tcp_url(const pg_cluster *c, const char *database, char out[PG_CLUSTER_URL_MAX]);

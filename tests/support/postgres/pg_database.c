@@ -47,8 +47,9 @@ static tide_status check_name(const char *name, tide_error *err)
     return TIDE_OK;
 }
 
-tide_status pg_cluster_create_database(const pg_cluster *c, const char *name, const char *from,
-                                       tide_error *err)
+/* owner NULL: the superuser. */
+static tide_status create_database(const pg_cluster *c, const char *name, const char *from,
+                                   const char *owner, tide_error *err)
 {
     if (from == NULL)
         from = "template0";
@@ -56,18 +57,50 @@ tide_status pg_cluster_create_database(const pg_cluster *c, const char *name, co
     TIDE_TRY(check_name(from, err));
     /* WAL_LOG copies through the WAL; the other way, FILE_COPY, costs two checkpoints. */
     char sql[256];
-    snprintf(sql, sizeof(sql), "CREATE DATABASE \"%s\" TEMPLATE \"%s\"", name, from);
+    snprintf(sql, sizeof(sql), "CREATE DATABASE \"%s\" TEMPLATE \"%s\"%s%s", name, from,
+             owner ? " OWNER " : "", owner ? owner : "");
     return execute(c, sql, " STRATEGY WAL_LOG", err);
 }
 
-tide_status pg_cluster_fresh_database(const pg_cluster *c, const char *from,
-                                      char name[PG_CLUSTER_NAME_MAX], tide_error *err)
+tide_status pg_cluster_create_database(const pg_cluster *c, const char *name, const char *from,
+                                       tide_error *err)
+{
+    return create_database(c, name, from, NULL, err);
+}
+
+static tide_status make_name(char name[PG_CLUSTER_NAME_MAX], tide_error *err)
 {
     uint64_t chance;
     if (getrandom(&chance, sizeof(chance), 0) != (ssize_t)sizeof(chance))
         return tide_fail(err, TIDE_E_IO, "getrandom: %s", strerror(errno));
     snprintf(name, PG_CLUSTER_NAME_MAX, "test_%016" PRIx64, chance);
-    return pg_cluster_create_database(c, name, from, err);
+    return TIDE_OK;
+}
+
+tide_status pg_cluster_fresh_database(const pg_cluster *c, const char *from,
+                                      char name[PG_CLUSTER_NAME_MAX], tide_error *err)
+{
+    TIDE_TRY(make_name(name, err));
+    return create_database(c, name, from, NULL, err);
+}
+
+/* Programs of a test run share a server, and may create it at once. */
+static tide_status make_owner(const pg_cluster *c, tide_error *err)
+{
+    return execute(c,
+                   "DO $$ BEGIN IF to_regrole('" PG_OWNER "') IS NULL THEN CREATE ROLE " PG_OWNER
+                   " LOGIN; END IF; EXCEPTION WHEN duplicate_object OR unique_violation "
+                   "THEN NULL; END $$",
+                   "", err);
+}
+
+tide_status pg_cluster_owned_database(const pg_cluster *c, const char *from,
+                                      char name[PG_CLUSTER_NAME_MAX], tide_error *err)
+{
+    if (from == NULL)
+        TIDE_TRY(make_owner(c, err));
+    TIDE_TRY(make_name(name, err));
+    return create_database(c, name, from, PG_OWNER, err);
 }
 
 tide_status pg_cluster_drop_database(const pg_cluster *c, const char *name, tide_error *err)

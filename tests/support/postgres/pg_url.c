@@ -33,6 +33,21 @@ void pg_cluster_url(const pg_cluster *c, const char *database, char out[PG_CLUST
     pg_append_text(out, PG_CLUSTER_URL_MAX, c->query);
 }
 
+void pg_cluster_owner_url(const pg_cluster *c, const char *database, char out[PG_CLUSTER_URL_MAX])
+{
+    static const char superuser[] = "postgres://" PG_SERVER_USER "@";
+    char url[PG_CLUSTER_URL_MAX];
+    pg_cluster_url(c, database, url);
+    const bool is_ours = strncmp(url, superuser, sizeof(superuser) - 1) == 0;
+    out[0] = '\0';
+    if (is_ours)
+        pg_append_text(out, PG_CLUSTER_URL_MAX, "postgres://" PG_OWNER "@");
+    pg_append_text(out, PG_CLUSTER_URL_MAX, is_ours ? url + sizeof(superuser) - 1 : url);
+    if (!is_ours)
+        pg_append_text(out, PG_CLUSTER_URL_MAX,
+                       c->query[0] ? "&user=" PG_OWNER : "?user=" PG_OWNER);
+}
+
 void pg_cluster_tcp_url(const pg_cluster *c, const char *database, char out[PG_CLUSTER_URL_MAX])
 {
     assert(c->options.has_tcp);
