@@ -326,31 +326,74 @@ tide_status pg_cluster_start(pg_cluster *c, const pg_cluster_options *options, t
     return status;
 }
 
-static tide_status run_basebackup(const pg_cluster *c, const pg_cluster *primary, tide_error *err)
+static tide_status write_data_file(const pg_cluster *c, const char *name, const char *text,
+                                   const char *mode, tide_error *err)
 {
-    char program[PATH_MAX];
-    char data[TEMPDIR_PATH_MAX];
-    char source[PG_CLUSTER_URL_MAX];
-    join_program(c, "pg_basebackup", program);
-    tempdir_join(&c->dir, "data", data);
-    pg_cluster_url(primary, "postgres", source);
-    pg_append_text(source, sizeof(source), "?application_name=standby");
-    const char *const argv[] = {program, "-D",        data, "-R",   "-c",
-                                "fast",  "--no-sync", "-d", source, NULL};
-    const proc_options options = {.argv = argv, .user = PG_SERVER_USER, .directory = c->dir.path};
-    TIDE_CLEANUP(proc_result_done) proc_result result = {0};
-    TIDE_TRY(proc_run(&result, &options, PG_CLUSTER_DEADLINE_MS, err));
-    if (result.exit_code != 0)
-        return tide_fail(err, TIDE_E_FAILED, "pg_basebackup ended with %d: %s", result.exit_code,
-                         result.err);
+    char path[TEMPDIR_PATH_MAX];
+    char file[64];
+    const struct passwd *user = getpwnam(PG_SERVER_USER);
+    snprintf(file, sizeof(file), "data/%s", name);
+    tempdir_join(&c->dir, file, path);
+    FILE *out = fopen(path, mode);
+    if (out == NULL)
+        return tide_fail(err, TIDE_E_IO, "cannot write '%s'", path);
+    const bool is_written = fputs(text, out) >= 0;
+    if (fclose(out) != 0 || !is_written ||
+        (geteuid() == 0 && user != NULL && chown(path, user->pw_uid, user->pw_gid) != 0))
+        return tide_fail(err, TIDE_E_IO, "cannot write '%s'", path);
     return TIDE_OK;
+}
+
+/* The names of these functions since PostgreSQL 15, and before. */
+enum { HAS_BACKUP_START = 150000 };
+
+static tide_status copy_data(const pg_cluster *c, const pg_cluster *primary, PGconn *pg,
+                             tide_error *err)
+{
+    const bool is_new = PQserverVersion(pg) >= HAS_BACKUP_START;
+    char from[TEMPDIR_PATH_MAX];
+    char to[TEMPDIR_PATH_MAX];
+    char path[TEMPDIR_PATH_MAX];
+    tempdir_join(&primary->dir, "data", from);
+    tempdir_join(&c->dir, "data", to);
+    PGresult *begun = PQexec(pg, is_new ? "SELECT pg_backup_start('standby', true)"
+                                        : "SELECT pg_start_backup('standby', true, false)");
+    const bool is_copied = PQresultStatus(begun) == PGRES_TUPLES_OK && copy_tree(from, to);
+    PQclear(begun);
+    PGresult *ended = PQexec(pg, is_new ? "SELECT labelfile FROM pg_backup_stop(false)"
+                                        : "SELECT labelfile FROM pg_stop_backup(false, false)");
+    tide_status status = TIDE_OK;
+    if (!is_copied || PQresultStatus(ended) != PGRES_TUPLES_OK)
+        status = tide_fail(err, TIDE_E_FAILED, "cannot copy '%s': %s", from, PQerrorMessage(pg));
+    else
+        status = write_data_file(c, "backup_label", PQgetvalue(ended, 0, 0), "w", err);
+    PQclear(ended);
+    tempdir_join(&c->dir, "data/postmaster.pid", path);
+    unlink(path);
+    return status;
+}
+
+/* A base backup by the server's functions: packages of servers alone have no pg_basebackup. */
+static tide_status copy_primary(const pg_cluster *c, const pg_cluster *primary, tide_error *err)
+{
+    char source[PG_CLUSTER_URL_MAX];
+    char setting[PG_CLUSTER_URL_MAX + 64];
+    pg_cluster_url(primary, "postgres", source);
+    PGconn *pg = PQconnectdb(source);
+    const tide_status status = copy_data(c, primary, pg, err);
+    PQfinish(pg);
+    TIDE_TRY(status);
+    snprintf(setting, sizeof(setting), "primary_conninfo = '%s?application_name=standby'\n",
+             source);
+    TIDE_TRY(write_data_file(c, "postgresql.auto.conf", setting, "a", err));
+    return write_data_file(c, "standby.signal", "", "w", err);
 }
 
 static tide_status make_standby(pg_cluster *c, const pg_cluster *primary, tide_error *err)
 {
     TIDE_TRY(pg_find_programs(c->bin, err));
     TIDE_TRY(make_directory(c, err));
-    TIDE_TRY(run_basebackup(c, primary, err));
+    TIDE_TRY(copy_primary(c, primary, err));
     if (c->options.has_tcp)
         return start_on_free_port(c, err);
     c->port = DEFAULT_PORT;

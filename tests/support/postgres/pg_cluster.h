@@ -61,7 +61,7 @@ typedef struct pg_cluster {
 TIDE_MUST_CHECK tide_status pg_cluster_start(pg_cluster *c, const pg_cluster_options *options,
                                              tide_error *err);
 
-/* A hot standby of a running cluster, called "standby", made by pg_basebackup; it streams from there.
+/* A hot standby of a running cluster, called "standby", made from a base backup; it streams from there.
  * TIDE_E_NOT_FOUND as above. */
 TIDE_MUST_CHECK tide_status pg_cluster_start_standby(pg_cluster *c, const pg_cluster *primary,
                                                      const pg_cluster_options *options,
