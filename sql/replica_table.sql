@@ -39,7 +39,7 @@ WHERE {{each key AND}}{{name}} = ?{{n}}{{if wide}} AND {{name}} IS ?{{n}} COLLAT
 SELECT {{each columns ,}}{{if number}}CASE WHEN typeof({{sql}}) = 'text' AND CAST({{sql}} AS NUMERIC) = ({{sql}}) + 0 AND CAST(CAST({{sql}} AS NUMERIC) AS TEXT) = ({{sql}}) THEN CAST({{sql}} AS NUMERIC) ELSE ({{sql}}) END{{end}}{{if !number}}{{if text}}CASE WHEN typeof({{sql}}) IN ('integer', 'real') THEN CAST({{sql}} AS TEXT) ELSE ({{sql}}) END{{end}}{{if !text}}({{sql}}){{end}}{{end}}{{end}};
 
 -- template: table_row_force
--- Undone again: see what unique keys make of the row (rivals.c).
+-- Undone again: see what unique keys make of the row (resolve.c).
 INSERT OR REPLACE INTO {{table}} ({{each some ,}}{{name}}{{end}}) VALUES ({{each some ,}}?{{p}}{{end}});
 
 -- template: table_row_terms

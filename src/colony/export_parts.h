@@ -1,8 +1,7 @@
 /* export_parts.h - what the files of the export share. See export.h.
  *
- *     export.c           which ranges, in which order of steps
- *     export_manifest.c  the manifest: reading, cutting off, appending
- *     export_rows.c      rows of a range, and the Parquet file they become */
+ *     export.c           ranges, their order, their rows and Parquet files
+ *     export_manifest.c  the manifest: reading, cutting off, appending */
 #pragma once
 
 #include "base/buffer.h"
@@ -62,17 +61,7 @@ typedef struct tide_export_writer {
         done; /* of a late range: numbers that are in a file already, and are left out; NULL: none */
 } tide_export_writer;
 
-void tide_export_writer_done(tide_export_writer *writer);
-
 /* Read rows of range->first_seq..last_seq, at most row_max, and write them into range's file. Before a byte of it is written `plan` is called with the range as it
  * will be: last_seq is lower where there were more rows. No rows: no file. *missing: as above; the caller frees it. TIDE_E_EXISTS: a late range has the ends of
  * one whose file is there; nothing was planned or written. */
 typedef tide_status tide_export_plan_fn(void *arg, const tide_export_range *range, tide_error *err);
-TIDE_MUST_CHECK tide_status tide_export_write(tide_export_writer *writer, tide_export_range *range,
-                                              tide_export_plan_fn *plan, void *arg,
-                                              tide_interval **missing, int *missing_count,
-                                              tide_error *err);
-/* Is the file of a planned range complete? TIDE_OK: then rows, bytes and missing are filled. TIDE_NONE: there is none. */
-TIDE_MUST_CHECK tide_status tide_export_look(tide_export_writer *writer, tide_export_range *range,
-                                             tide_interval **missing, int *missing_count,
-                                             tide_error *err);

@@ -11,11 +11,3 @@ TIDE_MUST_CHECK tide_status tide_field_next(tide_reader *reader, tide_wire_field
 TIDE_MUST_CHECK tide_status tide_field_number(const tide_wire_field *field, int64_t *out);
 /* TIDE_E_DAMAGED: not UTF-8 without NUL, or no room for it. */
 TIDE_MUST_CHECK tide_status tide_field_text(const tide_wire_field *field, char *out, size_t size);
-/* What stands there of lower-case words, cut: for reasons, which nothing depends on. */
-TIDE_MUST_CHECK tide_status tide_field_word(const tide_wire_field *field, char *out, size_t size);
-
-/* A StreamState, put into the reply; TIDE_E_DAMAGED as above. reply_state.c */
-TIDE_MUST_CHECK tide_status tide_reply_read_state(tide_reply *out, tide_view bytes,
-                                                  tide_error *err);
-/* Do the parts of the whole answer agree? TIDE_E_INVALID. Records and holes are in order. */
-TIDE_MUST_CHECK tide_status tide_reply_check_state(const tide_reply *reply, tide_error *err);

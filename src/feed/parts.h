@@ -2,8 +2,8 @@
  *
  *     record*.c   bytes of records           open.c     the feed, its streams, counters
  *     batch.c     bytes of batches           commit.c   records in, numbered
- *     stream.c    where a stream stands      page.c     one answer; read.c around it
- *     loss.c      holes and receipts         point.c    whose history is it; reader.c: who has read what
+ *     stream.c    where a stream stands      page.c     one response, points; read.c around it
+ *     loss.c      holes and receipts         reader.c   positions of readers
  *     retain.c    what is dropped            reserve.c  room for receipts on a full disk; room.c: what is done with it
  *     verify.c, salvage.c, dump.c            profile.c  frames and binaries
  *
@@ -206,13 +206,6 @@ bool tide_reader_open_all(tide_feed *feed);
 /* What all readers of a stream have settled; INT64_MAX: nobody reads it. */
 TIDE_MUST_CHECK tide_status tide_reader_settled(tide_tx *tx, int64_t stream_id, int64_t *out,
                                                 tide_error *err);
-
-/* ---- point.c ---- */
-
-TIDE_MUST_CHECK tide_status tide_point_judge(tide_tx *tx, const tide_stream_state *state,
-                                             const tide_feed_point *points, int count,
-                                             tide_feed_standing *standing, int64_t *matched_seq,
-                                             tide_error *err);
 
 /* ---- reserve.c ---- */
 

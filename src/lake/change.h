@@ -188,9 +188,3 @@ const tide_lake_collision *tide_lake_change_collision(const tide_lake_change *ch
 
 /* Why its commit was tried again, attempt by attempt; *count of them, at most TIDE_LAKE_TRIES_MAX. Borrowed from the change. */
 const tide_status *tide_lake_change_retries(const tide_lake_change *change, int *count);
-
-/* What became of a request: asked before operations that would be refused the second time (a table that is there, because the first one made it). TIDE_NONE: the key is not
- * there. TIDE_E_CONFLICT: it is another request's. TIDE_E_NOT_FOUND: no such catalog. */
-TIDE_MUST_CHECK tide_status tide_lake_find_request(tide_lake *lake, const char *catalog,
-                                                   const tide_lake_commit_options *options,
-                                                   tide_lake_committed *out, tide_error *err);

@@ -90,11 +90,6 @@ typedef struct tide_lake_rows {
     const char *source;             /* what stands behind FROM */
     const char *const *expressions; /* one per column of the table */
 } tide_lake_rows;
-/* Write them below the table's directory, synced; on failure nothing is left. */
-TIDE_MUST_CHECK tide_status tide_lake_copy_rows(tide_lake_data *data,
-                                                const tide_lake_table_seen *table,
-                                                const tide_lake_rows *rows, tide_lake_written *out,
-                                                tide_error *err);
 
 TIDE_MUST_CHECK tide_status tide_lake_written_init(tide_lake_written *out, tide_error *err);
 /* Room for one more file, zeroed; NULL: no memory. */
@@ -108,19 +103,6 @@ TIDE_MUST_CHECK tide_status tide_lake_count_nulls(tide_lake_data *data,
                                                   const tide_lake_table_seen *table,
                                                   tide_lake_new_file *file, tide_arena *arena,
                                                   tide_error *err);
-
-/* ---- partitions (data_partition.c) ---- */
-
-/* An expression over the table's columns per key, in the arena. TIDE_E_UNSUPPORTED: a transform that is not known. */
-TIDE_MUST_CHECK tide_status tide_lake_partition_sql(const tide_lake_table_seen *table,
-                                                    const char *const *expressions,
-                                                    const char **out, tide_arena *arena,
-                                                    tide_error *err);
-/* What a written file's first row says of its partition. */
-TIDE_MUST_CHECK tide_status tide_lake_partition_values(tide_lake_data *data,
-                                                       const tide_lake_table_seen *table,
-                                                       tide_lake_new_file *file, tide_arena *arena,
-                                                       tide_error *err);
 
 /* ---- scans (data_scan.c) ---- */
 
@@ -144,7 +126,7 @@ TIDE_MUST_CHECK tide_status tide_lake_scan_make(tide_lake_scan *out, const tide_
                                                 tide_error *err);
 void tide_lake_scan_done(tide_lake_scan *scan); /* fits TIDE_CLEANUP on {0} */
 
-/* ---- sources (data_source.c, data_spool.c, data_blame.c) ---- */
+/* ---- sources (data_source.c, data_spool.c) ---- */
 
 typedef struct tide_lake_source {
     tide_arena arena;
@@ -177,13 +159,6 @@ TIDE_MUST_CHECK tide_status tide_lake_source_find(tide_lake_source *out, tide_la
 /* A column of whole numbers that comes as text (CSV, JSON), which is not rounded. */
 bool tide_lake_source_is_whole(const tide_lake_source *source, int column);
 /* Say in err which row and column it was, if that can be found; otherwise err stays. */
-tide_status tide_lake_source_blame(const tide_lake_source *source, tide_lake_data *data,
-                                   const tide_lake_table_seen *table, tide_status status,
-                                   tide_error *err);
-/* The first row without a value in a column: words into err. */
-tide_status tide_lake_source_blame_null(const tide_lake_source *source, tide_lake_data *data,
-                                        const tide_lake_table_seen *table, int column,
-                                        tide_error *err);
 
 /* ---- queries (query_sandbox.c) ---- */
 

@@ -28,12 +28,3 @@ typedef struct tide_expiry {
 } tide_expiry;
 
 /* expire.c */
-tide_status tide_expiry_lock(tide_tx *tx, tide_error *err);
-/* Hand a statement over to the end of the transaction; in a rehearsal, which never gets there, run it. */
-tide_status tide_expiry_send(const tide_expiry *e, tide_query **query, tide_error *err);
-
-/* expire_rows.c: the sweep. One step is a bounded piece of a transaction, sweep_on goes on behind it when it is committed. */
-void tide_expiry_sweep_start(tide_expiry *e);
-bool tide_expiry_is_swept(const tide_expiry *e);
-void tide_expiry_sweep_on(tide_expiry *e);
-tide_status tide_expiry_sweep(tide_expiry *e, tide_tx *tx, tide_error *err);

@@ -47,9 +47,6 @@ tide_status tide_history_read_line(tide_history *h, tide_error *err);
 /* The first point at or behind the snapshot; count: none. */
 int64_t tide_history_find(const tide_history *h, int64_t snapshot);
 
-/* history_rows.c: walks over all rows of the catalog; rules immutable, counters, and linear for their ends. */
-tide_status tide_history_check_rows(tide_history *h, tide_error *err);
-
 /* history_deeds.c: rule conflict. */
 tide_status tide_history_check_deeds(tide_history *h, tide_error *err);
 
@@ -62,6 +59,3 @@ typedef struct tide_history_row {
     tide_lake_digest digest;
 } tide_history_row;
 typedef tide_status tide_history_row_fn(void *arg, const tide_history_row *row, tide_error *err);
-/* Every row that a catalog sees, of all kinds, that began by `upto` and did not end by `since`. */
-tide_status tide_history_each_row(tide_tx *tx, int64_t catalog_id, int64_t since, int64_t upto,
-                                  tide_history_row_fn *fn, void *arg, tide_error *err);

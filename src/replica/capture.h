@@ -93,10 +93,6 @@ TIDE_MUST_CHECK tide_status tide_capture_fits(bool *out, const tide_table *recor
 /* Tables that the application has renamed are known by their new names from now on. Before their logs are read. */
 TIDE_MUST_CHECK tide_status tide_capture_follow(tide_foreign_tx *tx, tide_error *err);
 
-/* advise.c: what whoever tracks it should know: added to out->advice. */
-TIDE_MUST_CHECK tide_status tide_capture_advise(tide_foreign_db *file, const char *table,
-                                                tide_tracked *out, tide_error *err);
-
 /* capture.c: track inside a transaction of the caller, a table that is not tracked and has no rows. */
 TIDE_MUST_CHECK tide_status tide_capture_track_empty(tide_foreign_tx *tx, const char *table,
                                                      int64_t retain_us, tide_error *err);

@@ -28,13 +28,5 @@ typedef struct tide_snapshot_meeting {
 } tide_snapshot_meeting;
 
 /* What the maker has of a log; -1: nothing. */
-int64_t tide_snapshot_cut_of(const tide_restoring *r, const tide_node_id *origin, int64_t epoch);
 /* Is a write that is here among those that the maker had? */
-TIDE_MUST_CHECK tide_status tide_snapshot_maker_has(bool *out, tide_restoring *r,
-                                                    const tide_stamp *stamp, tide_error *err);
 /* Somebody knew the write of this stamp (time 0: nothing) when he replaced it. */
-TIDE_MUST_CHECK tide_status tide_snapshot_mark_known(const tide_snapshot_meeting *m, int column,
-                                                     const tide_stamp *stamp, tide_error *err);
-/* Before the row changes: list, keep and drop. */
-TIDE_MUST_CHECK tide_status tide_snapshot_settle_conflicts(const tide_snapshot_meeting *m,
-                                                           tide_error *err);

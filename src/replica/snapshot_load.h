@@ -5,9 +5,3 @@
 #pragma once
 
 #include "replica/snapshot_parts.h"
-
-/* *written: rows of tables. TIDE_E_EXISTS, TIDE_E_INVALID: the table here refuses it. */
-TIDE_MUST_CHECK tide_status tide_snapshot_load_row(tide_foreign_tx *tx,
-                                                   const tide_snapshot_target *target,
-                                                   const tide_snapshot_row *row, int64_t *written,
-                                                   tide_error *err);

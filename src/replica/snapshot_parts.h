@@ -43,7 +43,7 @@ TIDE_MUST_CHECK tide_status tide_snapshot_input_open(tide_snapshot_input *input,
                                                      tide_error *err);
 void tide_snapshot_input_close(tide_snapshot_input *input); /* fits TIDE_CLEANUP on {.fd = -1} */
 
-/* ---- writing (snapshot_write.c) ---- */
+/* ---- writing (snapshot_make.c) ---- */
 
 /* Who makes it, and when. */
 typedef struct tide_snapshot_maker {
@@ -51,10 +51,6 @@ typedef struct tide_snapshot_maker {
     int64_t epoch;
     const tide_snapshot_watch *watch;
 } tide_snapshot_maker;
-
-/* All records, from a private copy of a node's file, into a file that was begun. */
-TIDE_MUST_CHECK tide_status tide_snapshot_write(tide_snapshot_writer *writer, tide_foreign_db *copy,
-                                                const tide_snapshot_maker *maker, tide_error *err);
 
 /* The digest of a table as it is in this transaction (digest.c's, of one table). */
 TIDE_MUST_CHECK tide_status tide_snapshot_sum_of(tide_snapshot_sum *out, tide_foreign_tx *tx,

@@ -1,16 +1,411 @@
 /* cmd_colony.c - tidemark colony: the daemon, one pass without it, and what they know. */
-#include "cli/colony/cmd_colony.h"
 
 #include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
 #include <unistd.h>
 
+#include "base/arena.h"
 #include "base/cleanup.h"
-#include "cli/colony/colony_agents.h"
+#include "base/file.h"
+#include "base/list.h"
 #include "cli/colony/colony_store.h"
+#include "cli/frame/cli.h"
 #include "cli/frame/listener_options.h"
+#include "cli/frame/value.h"
+#include "cli/print/message_output.h"
+#include "colony/registry.h"
 #include "services/colony/daemon.h"
 #include "services/colony/store_wait.h"
 #include "store/url.h"
+
+/* ---- lists of agents ----
+ *
+ * --agent NAME=ADDRESS, and --agents FILE with NAME ADDRESS (or NAME=ADDRESS) per line, # for
+ * comments. All are read and checked before the first is stored: one that is wrong, or two of one
+ * name, and nothing has changed. */
+
+typedef struct tide_cli_agents {
+    tide_arena texts;
+    tide_agent_given *items;
+    int count;
+} tide_cli_agents;
+
+enum { FILE_MAX = 8 << 20, TEXTS_MAX = 64 << 20 };
+
+static void cli_agents_done(tide_cli_agents *agents)
+{
+    tide_arena_done(&agents->texts);
+    free(agents->items);
+    agents->items = NULL;
+}
+
+/* ---- one agent ---- */
+
+static tide_status add(tide_cli_agents *agents, tide_view name, tide_view address,
+                       const char *origin, tide_error *err)
+{
+    TIDE_TRY(
+        tide_list_room(&agents->items, agents->count, sizeof *agents->items, TIDE_LIST_MAX, err));
+    const tide_agent_given agent = {.agent_id = tide_arena_text(&agents->texts, name),
+                                    .address = tide_arena_text(&agents->texts, address),
+                                    .origin = origin};
+    TIDE_NEED_MEMORY(agent.agent_id && agent.address, err);
+    TIDE_TRY(tide_registry_check(agent.agent_id, agent.address, err));
+    agents->items[agents->count++] = agent;
+    return TIDE_OK;
+}
+
+static tide_status add_option(tide_cli_agents *agents, const char *text, tide_error *err)
+{
+    const char *equals = strchr(text, '=');
+    if (!equals || equals == text || !equals[1])
+        return tide_fail(err, TIDE_E_INVALID, "--agent wants NAME=HOST:PORT, not '%s'", text);
+    return add(agents, tide_view_bytes(text, (size_t)(equals - text)), tide_view_of(equals + 1),
+               "option", err);
+}
+
+/* ---- a file of them ---- */
+
+static tide_status add_line(tide_cli_agents *agents, tide_view line, tide_error *err)
+{
+    static const char blanks[] = " \t\r";
+    const char *at = line.ptr;
+    const char *end = memchr(at, '#', line.len);
+    end = end ? end : at + line.len;
+    while (at < end && strchr(blanks, *at))
+        at++;
+    while (at < end && strchr(blanks, end[-1]))
+        end--;
+    if (at == end)
+        return TIDE_OK;
+    const char *name_end = at;
+    while (name_end < end && *name_end != '=' && !strchr(blanks, *name_end))
+        name_end++;
+    const char *address = name_end;
+    while (address < end && strchr(blanks, *address))
+        address++;
+    if (address < end && *address == '=')
+        address++;
+    while (address < end && strchr(blanks, *address))
+        address++;
+    if (address == end)
+        return tide_fail(err, TIDE_E_INVALID, "'%.*s' has no address: NAME HOST:PORT",
+                         (int)(name_end - at), at);
+    return add(agents, tide_view_bytes(at, (size_t)(name_end - at)),
+               tide_view_bytes(address, (size_t)(end - address)), "file", err);
+}
+
+static tide_status add_file(tide_cli_agents *agents, const char *path, tide_error *err)
+{
+    TIDE_CLEANUP(tide_buffer_done) tide_buffer text = tide_buffer_of(FILE_MAX);
+    TIDE_TRY(tide_file_read(&text, path, err));
+    const char *at = tide_buffer_text(&text);
+    const char *end = at + text.len;
+    if (memchr(at, '\0', text.len))
+        return tide_fail(err, TIDE_E_INVALID, "%s has a NUL in it", path);
+    for (int number = 1; at < end; number++) {
+        const char *line_end = memchr(at, '\n', (size_t)(end - at));
+        line_end = line_end ? line_end : end;
+        const tide_status status =
+            add_line(agents, tide_view_bytes(at, (size_t)(line_end - at)), err);
+        if (status < TIDE_OK)
+            return tide_fail_context(err, status, "%s:%d", path, number);
+        at = line_end + 1;
+    }
+    return TIDE_OK;
+}
+
+/* ---- all ---- */
+
+static int compare_names(const void *a, const void *b)
+{
+    return strcmp(((const tide_agent_given *)a)->agent_id, ((const tide_agent_given *)b)->agent_id);
+}
+
+static tide_status check_names(tide_cli_agents *agents, tide_error *err)
+{
+    if (agents->count > 1)
+        qsort(agents->items, (size_t)agents->count, sizeof *agents->items, compare_names);
+    for (int i = 1; i < agents->count; i++)
+        if (strcmp(agents->items[i - 1].agent_id, agents->items[i].agent_id) == 0)
+            return tide_fail(err, TIDE_E_INVALID, "the agent '%s' is given twice",
+                             agents->items[i].agent_id);
+    return TIDE_OK;
+}
+
+/* To be given back also after a failure. TIDE_E_INVALID, in words. */
+static tide_status cli_agents_read(tide_cli_agents *out, const tide_cli *cli, tide_error *err)
+{
+    const tide_cli_values given = tide_cli_list(cli, TIDE_CLI_AGENT);
+    const char *file = tide_cli_text(cli, TIDE_CLI_AGENTS);
+    *out = (tide_cli_agents){.count = 0};
+    tide_arena_init(&out->texts, TEXTS_MAX);
+    for (int i = 0; i < given.count; i++)
+        TIDE_TRY(add_option(out, given.items[i], err));
+    if (file)
+        TIDE_TRY(add_file(out, file, err));
+    return check_names(out, err);
+}
+
+/* Into the registry, where they stay. */
+static tide_status cli_agents_put(const tide_cli_agents *agents, tide_store *store, tide_error *err)
+{
+    return tide_registry_put_all(store, agents->items, agents->count, err);
+}
+
+/* ---- agents ---- */
+
+static tide_status change(tide_cli *cli, const char *method, const ProtobufCMessage *request,
+                          tide_store_mode mode, const char *result, tide_error *err)
+{
+    TIDE_CLEANUP(tide_cli_colony_done) tide_cli_colony colony = {.store = NULL};
+    ProtobufCMessage *response = NULL;
+    TIDE_TRY(tide_cli_colony_open(cli, &colony, mode, false, err));
+    TIDE_TRY(tide_cli_colony_call(&colony, method, request,
+                                  &tidemark__colony__v1__agent__descriptor, &response, err));
+    tide_status status = TIDE_OK;
+    if (cli->out.is_json)
+        status = tide_cli_print_message(&cli->out, response, err);
+    else
+        tide_cli_print(cli->out.file, "%s: %s\n", ((const COLONY(Agent) *)response)->agent_id,
+                       result);
+    protobuf_c_message_free_unpacked(response, NULL);
+    return status;
+}
+
+static tide_status cli_colony_agent_add(tide_cli *cli, tide_error *err)
+{
+    COLONY(PutAgentRequest) request = COLONY_INIT(PUT_AGENT_REQUEST);
+    request.agent_id = (char *)cli->args[0];
+    request.address = (char *)cli->args[1];
+    return change(cli, "PutAgent", &request.base, TIDE_STORE_CREATE, "is polled", err);
+}
+
+static tide_status cli_colony_agent_remove(tide_cli *cli, tide_error *err)
+{
+    COLONY(RemoveAgentRequest) request = COLONY_INIT(REMOVE_AGENT_REQUEST);
+    request.agent_id = (char *)cli->args[0];
+    return change(cli, "RemoveAgent", &request.base, TIDE_STORE_EXISTING, "is polled no more", err);
+}
+
+static tide_status print_all(tide_cli *cli, const COLONY(ListAgentsResponse) * list,
+                             tide_error *err)
+{
+    tide_cli_table table;
+    if (cli->out.is_json) {
+        for (size_t i = 0; i < list->n_agents; i++)
+            TIDE_TRY(tide_cli_print_message(&cli->out, &list->agents[i]->base, err));
+        return TIDE_OK;
+    }
+    tide_cli_table_begin(&table, &cli->out, "AGENT,ADDRESS,HEALTH,SEEN,COLONY,ERROR");
+    for (size_t i = 0; i < list->n_agents; i++) {
+        const COLONY(Agent) *agent = list->agents[i];
+        tide_cli_table_cell(&table, agent->agent_id);
+        tide_cli_table_cell(&table, agent->address);
+        tide_cli_table_cell(&table, agent->removed ? "removed" : agent->health);
+        tide_cli_table_time(&table, agent->seen_at ? agent->seen_at : INT64_MAX);
+        tide_cli_table_cell(&table, *agent->holder ? agent->holder : NULL);
+        tide_cli_table_cell(&table, *agent->error ? agent->error : NULL);
+    }
+    return tide_cli_table_done(&table, err);
+}
+
+static tide_status cli_colony_agent_list(tide_cli *cli, tide_error *err)
+{
+    TIDE_CLEANUP(tide_cli_colony_done) tide_cli_colony colony = {.store = NULL};
+    ProtobufCMessage *response = NULL;
+    COLONY(ListAgentsRequest) request = COLONY_INIT(LIST_AGENTS_REQUEST);
+    request.with_removed = tide_cli_is_given(cli, TIDE_CLI_ALL);
+    TIDE_TRY(tide_cli_colony_open(cli, &colony, TIDE_STORE_EXISTING, false, err));
+    TIDE_TRY(tide_cli_colony_call(&colony, "ListAgents", &request.base,
+                                  &tidemark__colony__v1__list_agents_response__descriptor,
+                                  &response, err));
+    const tide_status status = print_all(cli, (const COLONY(ListAgentsResponse) *)response, err);
+    protobuf_c_message_free_unpacked(response, NULL);
+    return status;
+}
+
+/* ---- positions ---- */
+
+/* ---- printing ---- */
+
+static tide_status print_list(tide_cli *cli, COLONY(Checkpoint) * *rows, size_t count,
+                              tide_error *err)
+{
+    tide_cli_table table;
+    if (cli->out.is_json) {
+        for (size_t i = 0; i < count; i++)
+            TIDE_TRY(tide_cli_print_message(&cli->out, &rows[i]->base, err));
+        return TIDE_OK;
+    }
+    tide_cli_table_begin(&table, &cli->out,
+                         "AGENT,TYPE,SESSION,EPOCH#,FIRST#,HEAD#,STORED#,DEAD#,FILTERED#,VOID#,"
+                         "LOST#,PENDING#,DIGEST,BALANCED,FINDING");
+    for (size_t i = 0; i < count; i++) {
+        const COLONY(Checkpoint) *row = rows[i];
+        tide_cli_table_cell(&table, row->agent_id);
+        tide_cli_table_cell(&table, row->data_type);
+        tide_cli_table_view(&table, tide_view_bytes(row->session_id, strnlen(row->session_id, 8)));
+        tide_cli_table_number(&table, (int64_t)row->epoch);
+        tide_cli_table_number(&table, (int64_t)row->last_seq_id);
+        tide_cli_table_number(&table, (int64_t)row->books->head);
+        tide_cli_table_number(&table, (int64_t)row->books->pending);
+        tide_cli_table_number(&table, (int64_t)row->books->lost);
+        tide_cli_table_time(&table, row->last_poll_time ? row->last_poll_time : INT64_MAX);
+        tide_cli_table_cell(&table, *row->closed_reason ? row->closed_reason : NULL);
+    }
+    return tide_cli_table_done(&table, err);
+}
+
+/* ---- looking ---- */
+
+static tide_status list(tide_cli *cli, const char *agent_id, const char *data_type, bool needs_one,
+                        tide_error *err)
+{
+    TIDE_CLEANUP(tide_cli_colony_done) tide_cli_colony colony = {.store = NULL};
+    ProtobufCMessage *response = NULL;
+    COLONY(ListCheckpointsRequest) request = COLONY_INIT(LIST_CHECKPOINTS_REQUEST);
+    if (agent_id)
+        request.agent_id = (char *)agent_id;
+    if (data_type)
+        request.data_type = (char *)data_type;
+    request.with_closed = tide_cli_is_given(cli, TIDE_CLI_CLOSED);
+    TIDE_TRY(tide_cli_colony_open(cli, &colony, TIDE_STORE_EXISTING, false, err));
+    TIDE_TRY(tide_cli_colony_call(&colony, "ListCheckpoints", &request.base,
+                                  &tidemark__colony__v1__list_checkpoints_response__descriptor,
+                                  &response, err));
+    const COLONY(ListCheckpointsResponse) *answer =
+        (const COLONY(ListCheckpointsResponse) *)response;
+    tide_status status = print_list(cli, answer->checkpoints, answer->n_checkpoints, err);
+    if (status >= TIDE_OK && needs_one && answer->n_checkpoints == 0)
+        status = tide_fail(err, TIDE_NONE, "there is no checkpoint of '%s' and '%s'", agent_id,
+                           data_type);
+    protobuf_c_message_free_unpacked(response, NULL);
+    return status;
+}
+
+static tide_status cli_colony_checkpoint_list(tide_cli *cli, tide_error *err)
+{
+    return list(cli, cli->arg_count > 0 ? cli->args[0] : NULL,
+                cli->arg_count > 1 ? cli->args[1] : NULL, false, err);
+}
+
+static tide_status cli_colony_checkpoint_show(tide_cli *cli, tide_error *err)
+{
+    return list(cli, cli->args[0], cli->args[1], true, err);
+}
+
+/* ---- changing ---- */
+
+static tide_status open_links(tide_cli *cli, tide_cli_colony *colony, tide_error *err)
+{
+    const tide_scheduler_security security = tide_cli_colony_security(cli);
+    TIDE_TRY(tide_agent_clients_open(&colony->links, &security, NULL, tide_env_system(), err));
+    colony->colony.links = colony->links;
+    return TIDE_OK;
+}
+
+static tide_status change_checkpoint(tide_cli *cli, const char *method,
+                                     const ProtobufCMessage *request, bool asks_agent,
+                                     tide_error *err)
+{
+    TIDE_CLEANUP(tide_cli_colony_done) tide_cli_colony colony = {.store = NULL};
+    ProtobufCMessage *response = NULL;
+    TIDE_TRY(tide_cli_colony_open(cli, &colony, TIDE_STORE_EXISTING, false, err));
+    if (asks_agent && !colony.remote)
+        TIDE_TRY(open_links(cli, &colony, err));
+    TIDE_TRY(tide_cli_colony_call(&colony, method, request,
+                                  &tidemark__colony__v1__change_checkpoints_response__descriptor,
+                                  &response, err));
+    const COLONY(ChangeCheckpointsResponse) *answer =
+        (const COLONY(ChangeCheckpointsResponse) *)response;
+    const tide_status status = print_list(cli, answer->checkpoints, answer->n_checkpoints, err);
+    protobuf_c_message_free_unpacked(response, NULL);
+    return status;
+}
+
+static tide_status cli_colony_checkpoint_reset(tide_cli *cli, tide_error *err)
+{
+    COLONY(ResetCheckpointsRequest) request = COLONY_INIT(RESET_CHECKPOINTS_REQUEST);
+    if (cli->arg_count > 0)
+        request.agent_id = (char *)cli->args[0];
+    if (cli->arg_count > 1)
+        request.data_type = (char *)cli->args[1];
+    request.all = tide_cli_is_given(cli, TIDE_CLI_ALL);
+    if (cli->arg_count == 0 && !request.all)
+        return tide_fail(err, TIDE_E_INVALID, "which checkpoints? name an agent, or say --all");
+    return change_checkpoint(cli, "ResetCheckpoints", &request.base, false, err);
+}
+
+static tide_status cli_colony_checkpoint_set(tide_cli *cli, tide_error *err)
+{
+    int64_t number = 0;
+    COLONY(MoveCheckpointRequest) request = COLONY_INIT(MOVE_CHECKPOINT_REQUEST);
+    TIDE_TRY(tide_cli_parse_number(&number, cli->args[2], "NUMBER", 0, INT64_MAX, err));
+    request.agent_id = (char *)cli->args[0];
+    request.data_type = (char *)cli->args[1];
+    request.seq_id = (uint64_t)number;
+    return change_checkpoint(cli, "MoveCheckpoint", &request.base, true, err);
+}
+
+/* ---- audit ---- */
+
+static tide_status print_audit(tide_cli *cli, const COLONY(AuditResponse) * answer, tide_error *err)
+{
+    tide_cli_table table;
+    if (cli->out.is_json) {
+        for (size_t i = 0; i < answer->n_lines; i++)
+            TIDE_TRY(tide_cli_print_message(&cli->out, &answer->lines[i]->base, err));
+        return TIDE_OK;
+    }
+    tide_cli_table_begin(&table, &cli->out,
+                         "AGENT,TYPE,SESSION,EPOCH#,FIRST#,HEAD#,STORED#,DEAD#,FILTERED#,VOID#,"
+                         "LOST#,PENDING#,DIGEST,BALANCED,FINDING");
+    for (size_t i = 0; i < answer->n_lines; i++) {
+        const COLONY(AuditLine) *line = answer->lines[i];
+        const COLONY(Books) *books = line->books;
+        const uint64_t numbers[] = {line->epoch,   books->first, books->head,
+                                    books->stored, books->dead,  books->filtered,
+                                    books->void_,  books->lost,  books->pending};
+        tide_cli_table_cell(&table, line->agent_id);
+        tide_cli_table_cell(&table, line->data_type);
+        tide_cli_table_view(&table,
+                            tide_view_bytes(line->session_id, strnlen(line->session_id, 8)));
+        for (size_t j = 0; j < sizeof numbers / sizeof numbers[0]; j++)
+            tide_cli_table_number(&table, (int64_t)numbers[j]);
+        tide_cli_table_cell(&table, line->digest);
+        tide_cli_table_cell(&table, line->balanced ? "yes" : "NO");
+        tide_cli_table_cell(&table, *line->finding ? line->finding : NULL);
+    }
+    return tide_cli_table_done(&table, err);
+}
+
+static tide_status cli_colony_audit(tide_cli *cli, tide_error *err)
+{
+    TIDE_CLEANUP(tide_cli_colony_done) tide_cli_colony colony = {.store = NULL};
+    ProtobufCMessage *response = NULL;
+    COLONY(AuditRequest) request = COLONY_INIT(AUDIT_REQUEST);
+    const char *agent_id = tide_cli_text(cli, TIDE_CLI_AGENT);
+    const char *data_type = tide_cli_text(cli, TIDE_CLI_DATA_TYPE);
+    if (agent_id)
+        request.agent_id = (char *)agent_id;
+    if (data_type)
+        request.data_type = (char *)data_type;
+    request.without_agents = tide_cli_is_given(cli, TIDE_CLI_OFFLINE);
+    TIDE_TRY(tide_cli_colony_open(cli, &colony, TIDE_STORE_EXISTING, false, err));
+    if (!request.without_agents && !colony.remote)
+        TIDE_TRY(open_links(cli, &colony, err));
+    TIDE_TRY(tide_cli_colony_call(&colony, "Audit", &request.base,
+                                  &tidemark__colony__v1__audit_response__descriptor, &response,
+                                  err));
+    const COLONY(AuditResponse) *answer = (const COLONY(AuditResponse) *)response;
+    tide_status status = print_audit(cli, answer, err);
+    if (status >= TIDE_OK && !answer->balanced)
+        status = tide_fail(err, TIDE_E_DAMAGED, "the books do not close");
+    protobuf_c_message_free_unpacked(response, NULL);
+    return status;
+}
 
 /* ---- the daemon ---- */
 
@@ -52,7 +447,7 @@ static tide_status open_colony(void *arg, tide_error *err)
     tide_cli_colony_done(o->colony); /* of an attempt that failed half-way */
     *o->colony = (tide_cli_colony){.store = NULL};
     TIDE_TRY(tide_cli_colony_open(o->cli, o->colony, TIDE_STORE_CREATE, true, err));
-    return tide_cli_agents_put(o->agents, o->colony->store, err);
+    return cli_agents_put(o->agents, o->colony->store, err);
 }
 
 /* A store that is away is waited for, with the status served. *is_open false: a signal ended it. */
@@ -90,9 +485,9 @@ static tide_status run(tide_cli *cli, tide_error *err)
     if (tide_cli_text(cli, TIDE_CLI_GRPC))
         options.listener.ports[options.listener.port_count++] =
             (tide_listener_port){.name = "grpc", .address = tide_cli_text(cli, TIDE_CLI_GRPC)};
-    TIDE_CLEANUP(tide_cli_agents_done) tide_cli_agents agents;
+    TIDE_CLEANUP(cli_agents_done) tide_cli_agents agents;
     TIDE_CLEANUP(tide_cli_colony_done) tide_cli_colony colony = {.store = NULL};
-    TIDE_TRY(tide_cli_agents_read(&agents, cli, err));
+    TIDE_TRY(cli_agents_read(&agents, cli, err));
     tide_cli_keep_signals_back();
     opening o = {.cli = cli, .colony = &colony, .agents = &agents};
     bool is_open = false;
@@ -183,10 +578,10 @@ static tide_status poll_there(tide_cli_colony *colony, tide_scheduler_result *re
 /* Whoever has the agents polls them: a daemon that says where it is, otherwise we. */
 static tide_status poll_all(tide_cli *cli, tide_scheduler_result *result, tide_error *err)
 {
-    TIDE_CLEANUP(tide_cli_agents_done) tide_cli_agents agents;
+    TIDE_CLEANUP(cli_agents_done) tide_cli_agents agents;
     TIDE_CLEANUP(tide_cli_colony_done) tide_cli_colony colony = {.store = NULL};
     TIDE_CLEANUP(tide_cli_colony_done) tide_cli_colony daemon = {.store = NULL};
-    TIDE_TRY(tide_cli_agents_read(&agents, cli, err));
+    TIDE_TRY(cli_agents_read(&agents, cli, err));
     if (tide_cli_text(cli, TIDE_CLI_ADDRESS)) {
         TIDE_TRY(tide_cli_colony_open(cli, &daemon, TIDE_STORE_EXISTING, false, err));
         return agents.count > 0 ? tide_fail(err, TIDE_E_INVALID,
@@ -196,13 +591,13 @@ static tide_status poll_all(tide_cli *cli, tide_scheduler_result *result, tide_e
     }
     const tide_status opened = tide_cli_colony_open(cli, &colony, TIDE_STORE_CREATE, true, err);
     if (opened == TIDE_E_BUSY && colony.store) {
-        TIDE_TRY(tide_cli_agents_put(&agents, colony.store, err));
+        TIDE_TRY(cli_agents_put(&agents, colony.store, err));
         TIDE_TRY(tide_cli_colony_open(cli, &daemon, TIDE_STORE_EXISTING, false, err));
         return daemon.remote ? poll_there(&daemon, result, err)
                              : poll_here(cli, &daemon, result, err);
     }
     TIDE_TRY(opened);
-    TIDE_TRY(tide_cli_agents_put(&agents, colony.store, err));
+    TIDE_TRY(cli_agents_put(&agents, colony.store, err));
     TIDE_TRY(poll_here(cli, &colony, result, err));
     if (result->elsewhere == 0 || tide_cli_colony_reach(cli, &daemon, err) != TIDE_OK)
         return TIDE_OK;
@@ -275,50 +670,50 @@ static const tide_cli_verb verbs[] = {
                 "agent, data type,\n"
                 "session and epoch; rows are counted again, and digests are compared with the "
                 "agents.",
-     .run = tide_cli_colony_audit},
+     .run = cli_colony_audit},
     {.name = "agent add",
      .arguments = "NAME ADDRESS",
      .takes = TIDE_CLI_LIST(TIDE_CLI_COLONY_OPTIONS),
      .overrides = TIDE_CLI_OVERRIDES(TIDE_CLI_COLONY_TOKEN),
      .summary = "poll this agent, or poll it at another address",
-     .run = tide_cli_colony_agent_add},
+     .run = cli_colony_agent_add},
     {.name = "agent ls",
      .arguments = "",
      .takes = TIDE_CLI_LIST(ALL, TIDE_CLI_COLONY_OPTIONS),
      .overrides = TIDE_CLI_OVERRIDES(TIDE_CLI_COLONY_TOKEN,
                                      {.id = TIDE_CLI_ALL, .help = "also those that were removed"}),
      .summary = "list agents: where, how they are, who polls them",
-     .run = tide_cli_colony_agent_list},
+     .run = cli_colony_agent_list},
     {.name = "agent remove",
      .arguments = "NAME",
      .takes = TIDE_CLI_LIST(TIDE_CLI_COLONY_OPTIONS),
      .overrides = TIDE_CLI_OVERRIDES(TIDE_CLI_COLONY_TOKEN),
      .summary = "poll it no more; what was stored stays",
-     .run = tide_cli_colony_agent_remove},
+     .run = cli_colony_agent_remove},
     {.name = "checkpoint ls",
      .arguments = "[AGENT] [TYPE]",
      .takes = TIDE_CLI_LIST(CLOSED, TIDE_CLI_COLONY_OPTIONS),
      .overrides = TIDE_CLI_OVERRIDES(TIDE_CLI_COLONY_TOKEN),
      .summary = "list how far each data type of each agent has come",
-     .run = tide_cli_colony_checkpoint_list},
+     .run = cli_colony_checkpoint_list},
     {.name = "checkpoint show",
      .arguments = "AGENT TYPE",
      .takes = TIDE_CLI_LIST(CLOSED, TIDE_CLI_COLONY_OPTIONS),
      .overrides = TIDE_CLI_OVERRIDES(TIDE_CLI_COLONY_TOKEN),
      .summary = "tell everything about one checkpoint",
-     .run = tide_cli_colony_checkpoint_show},
+     .run = cli_colony_checkpoint_show},
     {.name = "checkpoint reset",
      .arguments = "[AGENT] [TYPE]",
      .takes = TIDE_CLI_LIST(ALL, TIDE_CLI_COLONY_OPTIONS),
      .overrides = TIDE_CLI_OVERRIDES(TIDE_CLI_COLONY_TOKEN),
      .summary = "read again from the start; rows that are stored are not stored twice",
-     .run = tide_cli_colony_checkpoint_reset},
+     .run = cli_colony_checkpoint_reset},
     {.name = "checkpoint set",
      .arguments = "AGENT TYPE NUMBER",
      .takes = TIDE_CLI_LIST(TIDE_CLI_AGENT_SECURITY, TIDE_CLI_SERVICE_OPTIONS),
      .overrides = TIDE_CLI_OVERRIDES(TIDE_CLI_COLONY_TOKEN),
      .summary = "go on behind this number; what is skipped is recorded as lost",
-     .run = tide_cli_colony_checkpoint_set},
+     .run = cli_colony_checkpoint_set},
     {.name = NULL},
 };
 

@@ -19,7 +19,3 @@ void tide_cli_feed_close(tide_cli_feed_handle *handle);
 
 tide_status tide_cli_feed_ls(tide_cli *cli, tide_error *err);
 tide_status tide_cli_feed_show(tide_cli *cli, tide_error *err);
-tide_status tide_cli_feed_tail(tide_cli *cli, tide_error *err);
-tide_status tide_cli_feed_verify(tide_cli *cli, tide_error *err);
-tide_status tide_cli_feed_dump(tide_cli *cli, tide_error *err);
-tide_status tide_cli_feed_salvage(tide_cli *cli, tide_error *err);

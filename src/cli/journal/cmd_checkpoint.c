@@ -1,12 +1,402 @@
 /* cmd_checkpoint.c - tidemark checkpoint: the table of its verbs, and those that are a line or two. */
 #include "cli/journal/cmd_checkpoint.h"
 
+#include <errno.h>
+#include <fcntl.h>
 #include <inttypes.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <unistd.h>
 
 #include <tidemark/journal.h>
+#include <tidemark/work.h>
 
 #include "base/cleanup.h"
+#include "base/text/json.h"
+#include "base/text/json_tree.h"
+#include "base/text/utf8.h"
+#include "cli/frame/input.h"
+#include "cli/print/atomic_file.h"
+#include "cli/print/progress.h"
 #include "cli/work/work_output.h"
+
+/* ---- add ---- */
+
+/* Variables of the environment end up in backups and exports. So only names on a list are kept
+ * with their value; of all others it is recorded that they were set. */
+static const char *const harmless[] = {
+    "LC_ALL", "LC_COLLATE", "LC_CTYPE", "LC_MESSAGES", "LC_MONETARY", "LC_NUMERIC", "LC_TIME",
+    "HOME",   "HOSTNAME",   "LANG",     "LANGUAGE",    "LOGNAME",     "PATH",       "PWD",
+    "SHELL",  "TERM",       "TMPDIR",   "TZ",          "USER",        "COLUMNS",    "LINES"};
+
+static bool is_harmless(const char *name)
+{
+    for (size_t i = 0; i < sizeof harmless / sizeof harmless[0]; i++)
+        if (strcmp(harmless[i], name) == 0)
+            return true;
+    return false;
+}
+
+/* What is not UTF-8 cannot be kept as it is: an unlisted name is left out, a value is redacted. value NULL: it is not
+ * set. */
+static void put_variable(tide_json *env, const char *name, const char *value)
+{
+    if (!tide_utf8_valid(tide_view_of(name)))
+        return;
+    const bool is_kept = !value || (is_harmless(name) && tide_utf8_valid(tide_view_of(value)));
+    tide_json_key(env, name);
+    tide_json_text(env, is_kept ? value : "[redacted]");
+}
+
+/* "*": every variable that is set. */
+static void put_all(tide_json *env)
+{
+    for (char **at = environ; *at; at++) {
+        const char *equals = strchr(*at, '=');
+        char name[256];
+        if (!equals || (size_t)(equals - *at) >= sizeof name)
+            continue;
+        memcpy(name, *at, (size_t)(equals - *at));
+        name[equals - *at] = '\0';
+        put_variable(env, name, equals + 1);
+    }
+}
+
+static bool has_name(tide_cli_values names, int count, const char *name)
+{
+    for (int i = 0; i < count; i++)
+        if (strcmp(names.items[i], name) == 0)
+            return true;
+    return false;
+}
+
+/* {"env":{...},"working_dir":"..."} */
+static tide_status write_surroundings(tide_buffer *out, tide_cli_values names)
+{
+    const bool has_all = has_name(names, names.count, "*");
+    char directory[4096];
+    tide_json json;
+    tide_json_init(&json, out);
+    tide_json_object_begin(&json);
+    tide_json_key(&json, "env");
+    tide_json_object_begin(&json);
+    if (has_all)
+        put_all(&json);
+    for (int i = 0; i < names.count; i++) {
+        const char *value = getenv(names.items[i]);
+        const bool is_there = has_all && (value || strcmp(names.items[i], "*") == 0);
+        if (!is_there && !has_name(names, i, names.items[i]))
+            put_variable(&json, names.items[i], value);
+    }
+    tide_json_object_end(&json);
+    if (getcwd(directory, sizeof directory)) {
+        tide_json_key(&json, "working_dir");
+        tide_json_text(&json, directory);
+    }
+    tide_json_object_end(&json);
+    return tide_json_finish(&json);
+}
+
+/* The members of an object as they were written, but those that are added; each followed by a comma. */
+static tide_status copy_members(tide_buffer *out, const tide_json_node *object, tide_view text)
+{
+    for (const tide_json_node *member = object->first; member; member = member->next) {
+        const char *key = member->key.ptr;
+        const bool is_last = tide_json_node_find(object, key) == member;
+        if (!is_last || strcmp(key, "env") == 0 || strcmp(key, "working_dir") == 0)
+            continue;
+        TIDE_TRY(tide_json_append_string(out, member->key));
+        TIDE_TRY(tide_buffer_append_byte(out, ':'));
+        TIDE_TRY(tide_buffer_append_view(out, tide_cli_json_member(text, key)));
+        TIDE_TRY(tide_buffer_append_byte(out, ','));
+    }
+    return TIDE_OK;
+}
+
+static tide_status add_surroundings(tide_buffer *out, const tide_json_node *object, tide_view text,
+                                    tide_cli_values names)
+{
+    TIDE_CLEANUP(tide_buffer_done) tide_buffer added = tide_buffer_of(out->max);
+    TIDE_TRY(write_surroundings(&added, names));
+    TIDE_TRY(tide_buffer_append_byte(out, '{'));
+    if (object)
+        TIDE_TRY(copy_members(out, object, text));
+    return tide_buffer_append_text(out, added.ptr + 1); /* without its brace */
+}
+
+/* Add working_dir and env to the metadata. */
+static tide_status capture(const tide_cli *cli, tide_buffer *metadata, tide_error *err)
+{
+    const tide_cli_values names = tide_cli_list(cli, TIDE_CLI_ENV);
+    if (names.count == 0)
+        return TIDE_OK;
+    for (int i = 0; i < names.count; i++)
+        if (strchr(names.items[i], '='))
+            return tide_fail(err, TIDE_E_INVALID,
+                             "--env takes the name of a variable, without '='");
+    TIDE_CLEANUP(tide_json_tree_freep) tide_json_node *given = NULL;
+    if (metadata->len > 0)
+        TIDE_TRY(tide_json_tree_read(&given, tide_buffer_view(metadata), err));
+    if (given && !tide_json_node_is(given, TIDE_JSON_TYPE_OBJECT))
+        return tide_fail(err, TIDE_E_INVALID, "with --env, --metadata must be a JSON object");
+    TIDE_CLEANUP(tide_buffer_done) tide_buffer whole = tide_buffer_of(metadata->max);
+    tide_status status = add_surroundings(&whole, given, tide_buffer_view(metadata), names);
+    tide_buffer_clear(metadata);
+    if (status >= TIDE_OK)
+        status = tide_buffer_append_view(metadata, tide_buffer_view(&whole));
+    return status < TIDE_OK ? tide_fail(err, status, "the environment is too long for metadata")
+                            : TIDE_OK;
+}
+
+static tide_status cli_checkpoint_add(tide_cli *cli, tide_error *err)
+{
+    TIDE_CLEANUP(tide_buffer_done) tide_buffer data = tide_buffer_of(TIDE_JOURNAL_SNAPSHOT_MAX);
+    TIDE_CLEANUP(tide_buffer_done) tide_buffer metadata = tide_buffer_of(TIDE_JOURNAL_METADATA_MAX);
+    TIDE_TRY(tide_cli_input_json(&data, tide_cli_text(cli, TIDE_CLI_DATA), "--data", err));
+    if (tide_cli_text(cli, TIDE_CLI_METADATA))
+        TIDE_TRY(tide_cli_input_json(&metadata, tide_cli_text(cli, TIDE_CLI_METADATA), "--metadata",
+                                     err));
+    TIDE_TRY(capture(cli, &metadata, err));
+    const tide_cli_values tags = tide_cli_list(cli, TIDE_CLI_TAG);
+    const tide_checkpoint_new checkpoint = {
+        TIDE_CHECKPOINT_NEW_INIT,
+        .checkpoint_id = tide_cli_text(cli, TIDE_CLI_KEY),
+        .task_id = tide_cli_text(cli, TIDE_CLI_TASK),
+        .work_item_id = tide_cli_text(cli, TIDE_CLI_WORK_ITEM),
+        .type = tide_cli_text(cli, TIDE_CLI_TYPE),
+        .snapshot = tide_buffer_view(&data),
+        .metadata = metadata.len > 0 ? tide_buffer_text(&metadata) : NULL,
+        .message = tide_cli_text(cli, TIDE_CLI_MESSAGE),
+        .trigger = tide_cli_text(cli, TIDE_CLI_TRIGGER),
+        .tags = tags.items,
+        .tag_count = tags.count,
+        .expect_global = tide_cli_number(cli, TIDE_CLI_EXPECT),
+        .token = tide_cli_number(cli, TIDE_CLI_TOKEN),
+        .item_token = tide_cli_number(cli, TIDE_CLI_ITEM_TOKEN),
+    };
+    tide_checkpoint_numbers numbers = {.global_sequence = 0};
+    TIDE_CLEANUP(tide_store_closep) tide_store *store = NULL;
+    TIDE_TRY(tide_cli_open_store(cli, &store, TIDE_STORE_EXISTING, err));
+    TIDE_TRY(tide_journal_append(store, &checkpoint, &numbers, err));
+    return tide_cli_print_numbers(&cli->out, &numbers, err);
+}
+
+/* ---- files ---- */
+
+/* "-" is stdout or stdin. */
+#define PUBLISH_MAX_US INT64_C(3600000000) /* of an import: an hour */
+
+/* One argument serves the bytes and the progress. */
+typedef struct export_job {
+    tide_cli_whole_file file;
+    tide_cli_progress progress;
+} export_job;
+
+static void end_export(export_job *job)
+{
+    tide_cli_progress_end(&job->progress);
+    tide_cli_whole_file_drop(&job->file);
+}
+
+static tide_status write_export(void *arg, tide_view bytes, tide_error *err)
+{
+    export_job *job = arg;
+    return tide_cli_whole_file_write(&job->file, bytes, err);
+}
+
+static void show_export(void *arg, int64_t done, int64_t total)
+{
+    export_job *job = arg;
+    tide_cli_progress_update(&job->progress, done, total);
+}
+
+/* ---- export, archive ---- */
+
+/* With "-" the result goes to stderr: stdout is the export. */
+static tide_status print_exported(tide_cli *cli, const tide_journal_transfer *moved,
+                                  int64_t removed, tide_error *err)
+{
+    const bool is_stdout = strcmp(cli->args[0], "-") == 0;
+    if (!cli->out.is_json || is_stdout) {
+        tide_cli_print(is_stdout ? stderr : cli->out.file,
+                       "%" PRId64 " checkpoints of %" PRId64 " tasks exported%s",
+                       moved->checkpoints, moved->tasks, removed >= 0 ? ", " : "\n");
+        if (removed >= 0)
+            tide_cli_print(is_stdout ? stderr : cli->out.file, "%" PRId64 " removed\n", removed);
+        return TIDE_OK;
+    }
+    tide_cli_json_begin(&cli->out);
+    tide_cli_json_text(&cli->out, "file", cli->args[0]);
+    tide_cli_json_i64(&cli->out, "tasks", moved->tasks);
+    tide_cli_json_i64(&cli->out, "checkpoints", moved->checkpoints);
+    tide_cli_json_i64(&cli->out, "global_sequence", moved->head);
+    if (removed >= 0)
+        tide_cli_json_i64(&cli->out, "removed", removed);
+    return tide_cli_json_end(&cli->out, err);
+}
+
+static tide_status export_to(tide_cli *cli, tide_store *store, tide_journal_transfer *moved,
+                             tide_error *err)
+{
+    TIDE_CLEANUP(end_export) export_job job = {.file = {.fd = -1}};
+    tide_cli_progress_begin(&job.progress, &cli->out, "exporting");
+    TIDE_TRY(tide_cli_whole_file_open(&job.file, cli->args[0], err));
+    TIDE_TRY(tide_journal_export(
+        store,
+        &(tide_journal_export_request){TIDE_JOURNAL_EXPORT_REQUEST_INIT,
+                                       .task_id = tide_cli_text(cli, TIDE_CLI_TASK),
+                                       .write = write_export, .progress = show_export, .arg = &job},
+        moved, err));
+    return tide_cli_whole_file_publish(&job.file, err);
+}
+
+static tide_status cli_checkpoint_export(tide_cli *cli, tide_error *err)
+{
+    tide_journal_transfer moved = {.tasks = 0};
+    TIDE_CLEANUP(tide_store_closep) tide_store *store = NULL;
+    TIDE_TRY(tide_cli_open_store(cli, &store, TIDE_STORE_AS_IS, err));
+    TIDE_TRY(export_to(cli, store, &moved, err));
+    return print_exported(cli, &moved, -1, err);
+}
+
+/* Nothing is removed before the file is on disk, and nothing that came after it was written. */
+static tide_status cli_checkpoint_archive(tide_cli *cli, tide_error *err)
+{
+    if (strcmp(cli->args[0], "-") == 0)
+        return tide_fail(err, TIDE_E_INVALID,
+                         "an archive needs a file: what is removed must be on disk");
+    tide_journal_transfer moved = {.tasks = 0};
+    tide_compacted compacted = {.removed = 0};
+    TIDE_CLEANUP(tide_store_closep) tide_store *store = NULL;
+    TIDE_TRY(tide_cli_open_store(cli, &store, TIDE_STORE_EXISTING, err));
+    TIDE_TRY(export_to(cli, store, &moved, err));
+    const tide_compaction policy = {
+        TIDE_COMPACTION_INIT,
+        .task_id = tide_cli_text(cli, TIDE_CLI_TASK),
+        .keep = tide_cli_number(cli, TIDE_CLI_KEEP) > 0 ? tide_cli_number(cli, TIDE_CLI_KEEP) : -1,
+        .keep_tagged = tide_cli_is_given(cli, TIDE_CLI_KEEP_TAGGED),
+        .older_than_us = tide_cli_number(cli, TIDE_CLI_OLDER_THAN),
+        .up_to_global = moved.head,
+    };
+    if (moved.head > 0)
+        TIDE_TRY(tide_journal_compact(store, &policy, &compacted, err));
+    return print_exported(cli, &moved, compacted.removed, err);
+}
+
+/* ---- import ---- */
+
+typedef struct import_job {
+    int fd;
+    tide_cli_progress progress;
+} import_job;
+
+static void end_import(import_job *job)
+{
+    tide_cli_progress_end(&job->progress);
+    if (job->fd > STDERR_FILENO)
+        (void)close(job->fd);
+}
+
+static void show_import(void *arg, int64_t done, int64_t total)
+{
+    import_job *job = arg;
+    tide_cli_progress_update(&job->progress, done, total);
+}
+
+static tide_status read_bytes(void *arg, void *bytes, size_t len, size_t *got, tide_error *err)
+{
+    const import_job *job = arg;
+    ssize_t count = 0;
+    do
+        count = read(job->fd, bytes, len);
+    while (count < 0 && errno == EINTR);
+    if (count < 0)
+        return tide_fail(err, TIDE_E_IO, "cannot read the file: %s", strerror(errno));
+    *got = (size_t)count;
+    return TIDE_OK;
+}
+
+/* All of a file is published by one transaction, however large it is. */
+static tide_status open_for_import(const tide_cli *cli, tide_store **out, tide_error *err)
+{
+    tide_store_options options = {TIDE_STORE_OPTIONS_INIT, .mode = TIDE_STORE_CREATE,
+                                  .is_inline = true, .closure_us = PUBLISH_MAX_US};
+    tide_cli_store_options(cli, &options);
+    return tide_store_open(out, tide_cli_text(cli, TIDE_CLI_STORE), &options, err);
+}
+
+static tide_status cli_checkpoint_import(tide_cli *cli, tide_error *err)
+{
+    const char *path = cli->args[0];
+    TIDE_CLEANUP(end_import) import_job job = {.fd = -1};
+    tide_cli_progress_begin(&job.progress, &cli->out, "importing");
+    job.fd = strcmp(path, "-") == 0 ? STDIN_FILENO : open(path, O_RDONLY | O_CLOEXEC);
+    if (job.fd < 0)
+        return tide_fail(err, errno == ENOENT ? TIDE_E_NOT_FOUND : TIDE_E_IO, "cannot open %s: %s",
+                         path, strerror(errno));
+    tide_journal_transfer moved = {.tasks = 0};
+    TIDE_CLEANUP(tide_store_closep) tide_store *store = NULL;
+    TIDE_TRY(open_for_import(cli, &store, err));
+    TIDE_TRY(tide_journal_import(store, read_bytes, &job, show_import, &moved, err));
+    tide_cli_progress_end(&job.progress);
+    if (!cli->out.is_json) {
+        tide_cli_print(cli->out.file,
+                       "%" PRId64 " checkpoints imported (%" PRId64 " with new numbers), %" PRId64
+                       " were there already, %" PRId64
+                       " had been removed here before; the head is %" PRId64 "\n",
+                       moved.checkpoints, moved.renumbered, moved.skipped - moved.removed,
+                       moved.removed, moved.store_head);
+        return TIDE_OK;
+    }
+    JOURNAL(ImportResponse) response = JOURNAL_INIT(IMPORT_RESPONSE);
+    response.tasks = moved.tasks;
+    response.checkpoints = moved.checkpoints;
+    response.skipped = moved.skipped;
+    response.removed = moved.removed;
+    response.renumbered = moved.renumbered;
+    response.head = moved.head;
+    response.store_head = moved.store_head;
+    return tide_cli_print_message(&cli->out, &response.base, err);
+}
+
+/* ---- restore ---- */
+
+typedef struct restoration {
+    tide_cli_output *out;
+    tide_cli_whole_file file;
+} restoration;
+
+static void end_restoration(restoration *r)
+{
+    tide_cli_whole_file_drop(&r->file);
+}
+
+static tide_status put_snapshot(void *arg, const tide_checkpoint *checkpoint, tide_error *err)
+{
+    restoration *r = arg;
+    if (r->file.path)
+        return tide_cli_whole_file_write(&r->file, checkpoint->snapshot, err);
+    if (!r->out->is_json) {
+        (void)fwrite(checkpoint->snapshot.ptr, 1, checkpoint->snapshot.len, r->out->file);
+        (void)fputc('\n', r->out->file);
+        return TIDE_OK;
+    }
+    return tide_cli_print_checkpoint(r->out, checkpoint, err);
+}
+
+/* That it was restored is recorded; so a file that cannot be written is found out before. */
+static tide_status cli_checkpoint_restore(tide_cli *cli, tide_error *err)
+{
+    TIDE_CLEANUP(end_restoration) restoration r = {.out = &cli->out, .file = {.fd = -1}};
+    TIDE_CLEANUP(tide_store_closep) tide_store *store = NULL;
+    TIDE_TRY(tide_cli_open_store(cli, &store, TIDE_STORE_EXISTING, err));
+    if (tide_cli_text(cli, TIDE_CLI_OUT))
+        TIDE_TRY(tide_cli_whole_file_open(&r.file, tide_cli_text(cli, TIDE_CLI_OUT), err));
+    TIDE_TRY(tide_cli_found(tide_journal_restore(store, cli->args[0], put_snapshot, &r, err),
+                            "checkpoint", cli->args[0], store, err));
+    return r.file.path ? tide_cli_whole_file_publish(&r.file, err) : TIDE_OK;
+}
 
 static tide_status annotate(tide_cli *cli, tide_error *err)
 {
@@ -106,7 +496,7 @@ static const tide_cli_verb verbs[] = {
          "holds\n"
          "the task.\n"
          "Example: tidemark checkpoint add --task T --data '{\"n\":1}' --token 1099511627777",
-     .run = tide_cli_checkpoint_add},
+     .run = cli_checkpoint_add},
     {.name = "show",
      .arguments = "ID",
      .summary = "one checkpoint, by id or global number, with its state",
@@ -160,7 +550,7 @@ static const tide_cli_verb verbs[] = {
      .takes = TIDE_CLI_LIST(TASK, KEEP, KEEP_TAGGED, OLDER_THAN),
      .overrides = TIDE_CLI_OVERRIDES({.id = TIDE_CLI_KEEP, .fallback = "100"}),
      .summary = "export to FILE, then compact",
-     .run = tide_cli_checkpoint_archive},
+     .run = cli_checkpoint_archive},
     {.name = "delete",
      .arguments = "ID",
      .takes = TIDE_CLI_LIST(FORCE),
@@ -171,7 +561,7 @@ static const tide_cli_verb verbs[] = {
      .arguments = "ID",
      .takes = TIDE_CLI_LIST(OUT),
      .summary = "hand out a checkpoint's state, verified",
-     .run = tide_cli_checkpoint_restore},
+     .run = cli_checkpoint_restore},
     {.name = "fork",
      .arguments = "ID",
      .takes = TIDE_CLI_LIST(TASK, TITLE),
@@ -193,7 +583,7 @@ static const tide_cli_verb verbs[] = {
      .arguments = "FILE",
      .takes = TIDE_CLI_LIST(TASK),
      .summary = "write everything, or one task, to a file that can be imported",
-     .run = tide_cli_checkpoint_export},
+     .run = cli_checkpoint_export},
     {.name = "import",
      .arguments = "FILE",
      .summary = "add what a file holds: all or nothing, once",
@@ -201,7 +591,7 @@ static const tide_cli_verb verbs[] = {
          "Numbers are kept if all of them lie above those of this store, otherwise everything in "
          "the\n"
          "file gets new ones, in the same order. Importing again changes nothing. - is stdin.",
-     .run = tide_cli_checkpoint_import},
+     .run = cli_checkpoint_import},
     {.name = "add-type",
      .arguments = "TYPE",
      .takes = TIDE_CLI_LIST(RESUMABLE, MESSAGE),

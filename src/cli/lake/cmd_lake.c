@@ -2,10 +2,325 @@
 #include "cli/lake/cmd_lake.h"
 
 #include <inttypes.h>
+#include <string.h>
 
 #include "base/cleanup.h"
+#include "cli/frame/input.h"
 #include "cli/frame/listener_options.h"
+#include "cli/print/sql_output.h"
+#include "lake/expose.h"
 #include "lake/history.h"
+#include "runtime/listener.h"
+#include "services/lake/laked.h"
+
+/* ---- serve ---- */
+
+static void close_component(void *component)
+{
+    tide_laked_close(component);
+}
+
+static tide_status cli_lake_serve(tide_cli *cli, tide_error *err)
+{
+    tide_log log;
+    tide_listener_options options;
+    const char *data_dir = tide_cli_text(cli, TIDE_CLI_DATA);
+    TIDE_TRY(tide_cli_listener_options(cli, &log, &options, err));
+    options.ports[0] =
+        (tide_listener_port){.name = "listen", .address = tide_cli_text(cli, TIDE_CLI_LISTEN)};
+    options.port_count = 1;
+    options.steps = tidemark_lake_steps;
+    tide_cli_keep_signals_back();
+    TIDE_CLEANUP(tide_store_closep) tide_store *store = NULL;
+    TIDE_TRY(
+        tide_cli_open_store(cli, &store, data_dir ? TIDE_STORE_CREATE : TIDE_STORE_EXISTING, err));
+    options.store = store;
+    TIDE_CLEANUP(tide_single_service_done) tide_single_service single = {.close = close_component};
+    tide_laked *laked = NULL;
+    const tide_laked_options lake = {.store = store,
+                                     .store_url = tide_cli_text(cli, TIDE_CLI_STORE),
+                                     .data_dir = data_dir,
+                                     .duckdb_library = tide_cli_text(cli, TIDE_CLI_DUCKDB_LIBRARY),
+                                     .desks = (int)tide_cli_number(cli, TIDE_CLI_DESKS)};
+    TIDE_TRY(tide_listener_open(&single.listener, &options, err));
+    TIDE_TRY(tide_laked_open(&laked, single.listener, &lake, err));
+    single.component = laked;
+    return tide_cli_after_serving(tide_single_service_serve(&single, err));
+}
+
+/* ---- expose ---- */
+
+/* An export reads everything in one closure. */
+#define EXPORT_US INT64_C(86400000000)
+
+static tide_status cli_lake_expose(tide_cli *cli, tide_error *err)
+{
+    tide_lake_name name;
+    TIDE_TRY(tide_lake_name_parse(&name, cli->args[0], 1, err));
+    TIDE_CLEANUP(tide_cli_close_lake) tide_cli_metabase metabase = {0};
+    TIDE_TRY(tide_cli_open_lake(cli, &metabase, 0, err));
+    tide_lake_exposed exposed = {0};
+    TIDE_TRY(tide_lake_expose(metabase.lake, name.catalog, tide_cli_text(cli, TIDE_CLI_SCHEMA),
+                              &exposed, err));
+    if (!cli->out.is_json) {
+        tide_cli_print(cli->out.file,
+                       "catalog %s is exposed as schema %s%s: attach with METADATA_SCHEMA '%s'\n",
+                       name.catalog, exposed.schema, exposed.was_there ? ", as before" : "",
+                       exposed.schema);
+        return TIDE_OK;
+    }
+    tide_cli_json_begin(&cli->out);
+    tide_cli_json_i64(&cli->out, "catalog_id", exposed.catalog_id);
+    tide_cli_json_text(&cli->out, "schema", exposed.schema);
+    tide_cli_json_bool(&cli->out, "was_there", exposed.was_there);
+    return tide_cli_json_end(&cli->out, err);
+}
+
+static tide_status cli_lake_unexpose(tide_cli *cli, tide_error *err)
+{
+    tide_lake_name name;
+    TIDE_TRY(tide_lake_name_parse(&name, cli->args[0], 1, err));
+    TIDE_CLEANUP(tide_cli_close_lake) tide_cli_metabase metabase = {0};
+    TIDE_TRY(tide_cli_open_lake(cli, &metabase, 0, err));
+    bool was_exposed = false;
+    TIDE_TRY(tide_lake_unexpose(metabase.lake, name.catalog, &was_exposed, err));
+    if (!cli->out.is_json) {
+        tide_cli_print(cli->out.file, "catalog %s %s\n", name.catalog,
+                       was_exposed ? "is not exposed any more" : "was not exposed");
+        return TIDE_OK;
+    }
+    tide_cli_json_begin(&cli->out);
+    tide_cli_json_bool(&cli->out, "was_exposed", was_exposed);
+    return tide_cli_json_end(&cli->out, err);
+}
+
+static tide_status cli_lake_export(tide_cli *cli, tide_error *err)
+{
+    tide_lake_name name;
+    TIDE_TRY(tide_lake_name_parse(&name, cli->args[0], 1, err));
+    TIDE_CLEANUP(tide_cli_close_lake) tide_cli_metabase metabase = {0};
+    TIDE_TRY(tide_cli_open_lake(cli, &metabase, EXPORT_US, err));
+    tide_lake_exported exported = {0};
+    TIDE_TRY(tide_lake_export(metabase.lake, name.catalog, cli->args[1],
+                              tide_cli_is_given(cli, TIDE_CLI_FORCE), &exported, err));
+    if (!cli->out.is_json) {
+        tide_cli_print(cli->out.file,
+                       "%s: snapshot %" PRId64 ", %" PRId64 " snapshots, %" PRId64 " tables\n",
+                       cli->args[1], exported.snapshot_id, exported.snapshots, exported.tables);
+        return TIDE_OK;
+    }
+    tide_cli_json_begin(&cli->out);
+    tide_cli_json_i64(&cli->out, "snapshot_id", exported.snapshot_id);
+    tide_cli_json_i64(&cli->out, "snapshots", exported.snapshots);
+    tide_cli_json_i64(&cli->out, "tables", exported.tables);
+    return tide_cli_json_end(&cli->out, err);
+}
+
+/* ---- query ---- */
+
+enum { SQL_MAX = 1 << 20 }; /* bytes of the statement */
+
+#define ANSWER_MAX (INT64_C(1) << 40)
+
+typedef struct answer {
+    tide_cli_sql_output output;
+    int count;
+    bool is_begun;
+} answer;
+
+static tide_status begin_answer(void *arg, const char *const *names, int count, tide_error *err)
+{
+    answer *a = arg;
+    a->count = count;
+    a->is_begun = true;
+    return tide_cli_sql_output_begin(&a->output, names, count, err);
+}
+
+static tide_status print_row(void *arg, const tide_sql_value *cells, int count, tide_error *err)
+{
+    answer *a = arg;
+    if (count != a->count)
+        return tide_fail(err, TIDE_E_DAMAGED, "a row has %d values, and there are %d columns",
+                         count, a->count);
+    return tide_cli_sql_output_row(&a->output, cells, err);
+}
+
+static void answer_done(answer *a)
+{
+    tide_cli_sql_output_done(&a->output);
+}
+
+static tide_status ask(tide_cli *cli, const char *sql, answer *a, tide_error *err)
+{
+    TIDE_CLEANUP(tide_cli_close_lake) tide_cli_metabase metabase = {0};
+    TIDE_CLEANUP(tide_lake_data_closep) tide_lake_data *data = NULL;
+    const char *at = tide_cli_text(cli, TIDE_CLI_AT);
+    const char *catalog = tide_cli_text(cli, TIDE_CLI_CATALOG);
+    tide_lake_name name;
+    if (catalog)
+        TIDE_TRY(tide_lake_name_parse(&name, catalog, 1, err));
+    TIDE_TRY(tide_cli_open_lake(cli, &metabase, 0, err));
+    TIDE_TRY(tide_cli_open_lake_data(cli, metabase.lake, &data, err));
+    const tide_lake_ask question = {.text = sql,
+                                    .at = at ? at : "",
+                                    .default_catalog = catalog ? name.catalog : NULL,
+                                    .row_max = tide_cli_number(cli, TIDE_CLI_LIMIT),
+                                    .bytes_max = ANSWER_MAX,
+                                    .timeout_us = tide_cli_number(cli, TIDE_CLI_TIMEOUT),
+                                    .columns = begin_answer,
+                                    .row = print_row,
+                                    .arg = a};
+    return tide_lake_query(data, metabase.lake, &question, err);
+}
+
+static tide_status cli_lake_query(tide_cli *cli, tide_error *err)
+{
+    const bool is_csv = tide_cli_is_given(cli, TIDE_CLI_CSV);
+    if (cli->out.is_json && is_csv)
+        return tide_fail(err, TIDE_E_INVALID, "--csv and --json: choose one");
+    TIDE_CLEANUP(tide_buffer_done) tide_buffer sql = tide_buffer_of(SQL_MAX);
+    TIDE_TRY(tide_cli_input_read(&sql, cli->args[0], "SQL", err));
+    if (tide_view_of(tide_buffer_text(&sql)).len != sql.len)
+        return tide_fail(err, TIDE_E_INVALID, "the statement has a NUL in it");
+    TIDE_CLEANUP(answer_done) answer a = {.count = 0};
+    tide_cli_sql_output_init(&a.output, &cli->out,
+                             cli->out.is_json ? TIDE_CLI_SQL_JSON
+                             : is_csv         ? TIDE_CLI_SQL_CSV
+                                              : TIDE_CLI_SQL_TABLE);
+    const tide_status status = ask(cli, tide_buffer_text(&sql), &a, err);
+    tide_error ignored;
+    const tide_status ended =
+        a.is_begun ? tide_cli_sql_output_end(&a.output, 0, status < TIDE_OK ? &ignored : err)
+                   : TIDE_OK;
+    if (status == TIDE_E_LIMIT)
+        (void)snprintf(cli->hint, sizeof cli->hint, "--limit N lets more rows through");
+    return status < TIDE_OK ? status : ended;
+}
+
+/* ---- catalogs ---- */
+
+/* What is asked, for its key. */
+static tide_status hash_words(tide_cli *cli, const char *verb, uint8_t out[TIDE_SHA256_LEN],
+                              tide_error *err)
+{
+    TIDE_CLEANUP(tide_sha256_done) tide_sha256 sha = {0};
+    const char *at = tide_cli_text(cli, TIDE_CLI_AT);
+    const char *const words[] = {verb, cli->args[0], cli->arg_count > 1 ? cli->args[1] : "",
+                                 at ? at : ""};
+    TIDE_TRY(tide_sha256_init(&sha, err));
+    for (size_t i = 0; i < sizeof words / sizeof words[0]; i++)
+        TIDE_TRY(tide_sha256_add(&sha, tide_view_bytes(words[i], strlen(words[i]) + 1), err));
+    return tide_sha256_finish(&sha, out, err);
+}
+
+/* A name may be written in double quotes, as everywhere. */
+static tide_status parse_name(const char *text, tide_lake_name *out, tide_error *err)
+{
+    return tide_lake_name_parse(out, text, 1, err);
+}
+
+static tide_status print_created(tide_cli *cli, const char *name, const tide_lake_created *created,
+                                 tide_error *err)
+{
+    if (!cli->out.is_json) {
+        tide_cli_print(cli->out.file, "catalog %s (%" PRId64 ") at snapshot %" PRId64 "%s\n", name,
+                       created->catalog_id, created->snapshot_id,
+                       created->was_there ? ", there already" : "");
+        return TIDE_OK;
+    }
+    LAKE(CreatedCatalog) row;
+    tide_lake_message_created(&row, created);
+    return tide_cli_print_message(&cli->out, &row.base, err);
+}
+
+static tide_status cli_lake_catalog_create(tide_cli *cli, tide_error *err)
+{
+    uint8_t hash[TIDE_SHA256_LEN];
+    tide_lake_name name;
+    TIDE_TRY(parse_name(cli->args[0], &name, err));
+    TIDE_TRY(hash_words(cli, "create", hash, err));
+    const tide_lake_commit_options options =
+        tide_cli_lake_options(cli, tide_view_bytes((const char *)hash, sizeof hash));
+    TIDE_CLEANUP(tide_cli_close_lake) tide_cli_metabase metabase = {0};
+    TIDE_TRY(tide_cli_open_lake(cli, &metabase, 0, err));
+    tide_lake_created created;
+    TIDE_TRY(tide_lake_create_catalog(metabase.lake, name.catalog, false, &options, &created, err));
+    return print_created(cli, name.catalog, &created, err);
+}
+
+static tide_status cli_lake_catalog_fork(tide_cli *cli, tide_error *err)
+{
+    uint8_t hash[TIDE_SHA256_LEN];
+    tide_lake_name parent;
+    tide_lake_name child;
+    const char *at = tide_cli_text(cli, TIDE_CLI_AT);
+    TIDE_TRY(parse_name(cli->args[0], &parent, err));
+    TIDE_TRY(parse_name(cli->args[1], &child, err));
+    TIDE_TRY(hash_words(cli, "fork", hash, err));
+    const tide_lake_commit_options options =
+        tide_cli_lake_options(cli, tide_view_bytes((const char *)hash, sizeof hash));
+    TIDE_CLEANUP(tide_cli_close_lake) tide_cli_metabase metabase = {0};
+    TIDE_TRY(tide_cli_open_lake(cli, &metabase, 0, err));
+    tide_lake_created created;
+    TIDE_TRY(tide_lake_fork(metabase.lake, parent.catalog, child.catalog, at ? at : "", &options,
+                            &created, err));
+    return print_created(cli, child.catalog, &created, err);
+}
+
+static tide_status cli_lake_catalog_drop(tide_cli *cli, tide_error *err)
+{
+    tide_lake_name name;
+    TIDE_TRY(parse_name(cli->args[0], &name, err));
+    TIDE_CLEANUP(tide_cli_close_lake) tide_cli_metabase metabase = {0};
+    TIDE_TRY(tide_cli_open_lake(cli, &metabase, 0, err));
+    TIDE_TRY(tide_lake_drop_catalog(metabase.lake, name.catalog, err));
+    if (!cli->out.is_json) {
+        tide_cli_print(cli->out.file, "dropped %s\n", name.catalog);
+        return TIDE_OK;
+    }
+    tide_cli_json_begin(&cli->out);
+    tide_cli_json_text(&cli->out, "dropped", name.catalog);
+    return tide_cli_json_end(&cli->out, err);
+}
+
+/* ---- ls ---- */
+
+static tide_status print_catalog(void *arg, const tide_lake_catalog *catalog, tide_error *err)
+{
+    tide_cli_table *table = arg;
+    tide_cli_output *out = table->out;
+    const bool is_fork = catalog->parent_id != 0;
+    if (!out->is_json) {
+        tide_cli_table_number(table, catalog->catalog_id);
+        tide_cli_table_cell(table, catalog->name);
+        tide_cli_table_number(table, catalog->head);
+        tide_cli_table_time(table, catalog->head_time_us);
+        tide_cli_table_cell(table, is_fork ? catalog->parent_name : NULL);
+        if (is_fork)
+            tide_cli_table_number(table, catalog->fork_snapshot);
+        else
+            tide_cli_table_cell(table, NULL);
+        return TIDE_OK;
+    }
+    LAKE(Catalog) row;
+    tide_lake_message_catalog(&row, catalog);
+    return tide_cli_print_message(out, &row.base, err);
+}
+
+static tide_status list_catalogs(tide_tx *tx, void *arg, tide_error *err)
+{
+    tide_cli_table table;
+    tide_cli_table_begin(&table, &((tide_cli *)arg)->out, "ID#,NAME,SNAPSHOT#,CHANGED,PARENT,AT#");
+    const tide_status status = tide_lake_each_catalog(tx, print_catalog, &table, err);
+    return tide_cli_table_end(&table, status, err);
+}
+
+static tide_status cli_lake_catalog_ls(tide_cli *cli, tide_error *err)
+{
+    TIDE_CLEANUP(tide_cli_close_lake) tide_cli_metabase metabase = {0};
+    TIDE_TRY(tide_cli_open_lake(cli, &metabase, 0, err));
+    return tide_cli_lake_print(cli, metabase.store, list_catalogs, cli, err);
+}
 
 /* The checker reads everything in one closure. */
 #define VERIFY_US INT64_C(86400000000)
@@ -130,20 +445,20 @@ static const tide_cli_verb verbs[] = {
      .arguments = "NAME",
      .takes = TIDE_CLI_LIST(COMMIT_OPTIONS),
      .summary = "make a catalog, with one snapshot and the schema main",
-     .run = tide_cli_lake_catalog_create},
+     .run = cli_lake_catalog_create},
     {.name = "catalog ls",
      .arguments = "",
      .summary = "list catalogs, with their newest snapshots",
-     .run = tide_cli_lake_catalog_ls},
+     .run = cli_lake_catalog_ls},
     {.name = "catalog fork",
      .arguments = "PARENT CHILD",
      .takes = TIDE_CLI_LIST(AT, COMMIT_OPTIONS),
      .summary = "make a catalog that begins as another one is, or was; no data is copied",
-     .run = tide_cli_lake_catalog_fork},
+     .run = cli_lake_catalog_fork},
     {.name = "catalog drop",
      .arguments = "NAME",
      .summary = "drop a catalog; what its forks need stays",
-     .run = tide_cli_lake_catalog_drop},
+     .run = cli_lake_catalog_drop},
     {.name = "schema create",
      .arguments = "CATALOG.SCHEMA",
      .takes = TIDE_CLI_LIST(CREATE, COMMIT_OPTIONS),
@@ -253,7 +568,7 @@ static const tide_cli_verb verbs[] = {
          {.id = TIDE_CLI_TIMEOUT, .fallback = "1h", .help = "stop after this long"}),
      .summary = "run a query over CATALOG.SCHEMA.TABLE names, now or at a snapshot",
      .details = "SQL is one SELECT in DuckDB's language, @FILE, or - for stdin.",
-     .run = tide_cli_lake_query},
+     .run = cli_lake_query},
     {.name = "snapshots",
      .arguments = "CATALOG",
      .takes = TIDE_CLI_LIST(FROM, LIMIT),
@@ -299,11 +614,11 @@ static const tide_cli_verb verbs[] = {
                 "'lake_CATALOG')\n"
                 "Run again, it brings the views up to date. docs/lake-compatibility.md says what "
                 "works and what does not.",
-     .run = tide_cli_lake_expose},
+     .run = cli_lake_expose},
     {.name = "unexpose",
      .arguments = "CATALOG",
      .summary = "take the views of expose back; the history stays",
-     .run = tide_cli_lake_unexpose},
+     .run = cli_lake_unexpose},
     {.name = "export",
      .arguments = "CATALOG FILE",
      .takes = TIDE_CLI_LIST(FORCE),
@@ -313,7 +628,7 @@ static const tide_cli_verb verbs[] = {
      .details = "All snapshots, forks made flat; data files stay where they are. A client attaches "
                 "with\n"
                 "    ATTACH 'ducklake:sqlite:FILE' AS lake (READ_ONLY)",
-     .run = tide_cli_lake_export},
+     .run = cli_lake_export},
     {.name = "verify",
      .arguments = "[CATALOG]",
      .summary = "prove the history: nothing lost, doubled or changed; exit code 8 where it is",
@@ -336,7 +651,7 @@ static const tide_cli_verb verbs[] = {
                 "/package.Service/Method, on one port. Rows are written and read on this machine. "
                 "Prints `ready\n"
                 "listen=HOST:PORT`.",
-     .run = tide_cli_lake_serve},
+     .run = cli_lake_serve},
     {.name = "stress",
      .arguments = "",
      .takes = TIDE_CLI_LIST(CATALOGS, WRITERS, SECONDS, KILL),

@@ -57,11 +57,6 @@ TIDE_MUST_CHECK tide_status tide_cli_lake_finish(tide_cli_lake_work *work,
                                                  tide_cli_lake_counts counts, tide_error *err);
 void tide_cli_lake_work_done(tide_cli_lake_work *work); /* fits TIDE_CLEANUP on {.cli = cli} */
 
-/* ---- cmd_lake_ops.c: operations as JSON ---- */
-
-TIDE_MUST_CHECK tide_status tide_cli_lake_op(tide_cli_lake_work *work, const tide_json_node *op,
-                                             tide_error *err);
-
 /* ---- verbs ---- */
 
 /* cmd_lake_change.c */
@@ -76,13 +71,7 @@ tide_status tide_cli_lake_view_create(tide_cli *cli, tide_error *err);
 tide_status tide_cli_lake_view_drop(tide_cli *cli, tide_error *err);
 tide_status tide_cli_lake_commit(tide_cli *cli, tide_error *err);
 
-/* cmd_lake_catalog.c */
-tide_status tide_cli_lake_catalog_create(tide_cli *cli, tide_error *err);
-tide_status tide_cli_lake_catalog_ls(tide_cli *cli, tide_error *err);
-tide_status tide_cli_lake_catalog_fork(tide_cli *cli, tide_error *err);
-tide_status tide_cli_lake_catalog_drop(tide_cli *cli, tide_error *err);
-
-/* cmd_lake_look.c */
+/* cmd_lake_list.c */
 tide_status tide_cli_lake_schema_ls(tide_cli *cli, tide_error *err);
 tide_status tide_cli_lake_table_ls(tide_cli *cli, tide_error *err);
 tide_status tide_cli_lake_snapshots(tide_cli *cli, tide_error *err);
@@ -92,21 +81,10 @@ TIDE_MUST_CHECK tide_status tide_cli_lake_print(tide_cli *cli, tide_store *store
 /* cmd_lake_diff.c */
 tide_status tide_cli_lake_diff(tide_cli *cli, tide_error *err);
 
-/* cmd_lake_query.c */
-tide_status tide_cli_lake_query(tide_cli *cli, tide_error *err);
-
-/* cmd_lake_keep.c */
+/* cmd_lake_maintenance.c */
 tide_status tide_cli_lake_expire(tide_cli *cli, tide_error *err);
 tide_status tide_cli_lake_cleanup(tide_cli *cli, tide_error *err);
 tide_status tide_cli_lake_compact(tide_cli *cli, tide_error *err);
-
-/* cmd_lake_serve.c */
-tide_status tide_cli_lake_serve(tide_cli *cli, tide_error *err);
-
-/* cmd_lake_expose.c */
-tide_status tide_cli_lake_expose(tide_cli *cli, tide_error *err);
-tide_status tide_cli_lake_unexpose(tide_cli *cli, tide_error *err);
-tide_status tide_cli_lake_export(tide_cli *cli, tide_error *err);
 
 /* cmd_lake_stress.c */
 tide_status tide_cli_lake_stress(tide_cli *cli, tide_error *err);

@@ -1,12 +1,39 @@
 /* cmd_demo.c - tidemark demo: break something in `tidemark up --demo`, and see who takes part. */
 #include <assert.h>
 #include <stdio.h>
+#include <stdlib.h>
 
 #include "base/cleanup.h"
 #include "cli/colony/colony_store.h"
 #include "cli/frame/cli.h"
+#include "demo/demo_report.h"
 #include "services/api/rpc.h"
 #include "tidemark_up_v1_up.pb-c.h"
+
+/* ---- report ---- */
+
+/* Hidden: no list or page names it. */
+static tide_status run(tide_cli *cli, tide_error *err)
+{
+    const tide_status status = tide_demo_report(cli->out.file, tide_env_system(), err);
+    if (status != TIDE_E_FAILED)
+        return status;
+    tide_cli_print(stderr, "%s\n", err->text); /* on purpose, so it comes without advice */
+    cli->exit_code = EXIT_FAILURE;
+    return TIDE_OK;
+}
+
+static const tide_cli_verb verbs_report[] = {
+    {.name = "", .arguments = "", .summary = "one item of the demonstration's work", .run = run},
+    {.name = NULL},
+};
+
+const tide_cli_command tide_cli_demo_report = {
+    .name = "demo-report",
+    .summary = "One item of the demonstration's work.",
+    .verbs = verbs_report,
+    .is_placeless = true,
+};
 
 #define UP(type_) Tidemark__Up__V1__##type_
 #define UP_INIT(type_) TIDEMARK__UP__V1__##type_##__INIT

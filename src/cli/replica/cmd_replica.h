@@ -5,7 +5,7 @@
 #include "remote/replica_peer.h"
 #include "replica/peer.h"
 
-/* cmd_replica_look.c */
+/* cmd_replica_list.c, cmd_replica_conflicts.c */
 tide_cli_run tide_cli_replica_status;
 tide_cli_run tide_cli_replica_digest;
 tide_cli_run tide_cli_replica_conflicts;
@@ -14,13 +14,6 @@ tide_cli_run tide_cli_replica_conflicts_take;
 tide_cli_run tide_cli_replica_conflicts_dismiss;
 /* cmd_replica_verify.c */
 tide_cli_run tide_cli_replica_verify;
-/* cmd_replica_migrate.c */
-tide_cli_run tide_cli_replica_migrate;
-/* cmd_replica_sync.c */
-tide_cli_run tide_cli_replica_sync;
-tide_cli_run tide_cli_replica_serve;
-tide_cli_run tide_cli_replica_run;
-
 /* cmd_replica_snapshot.c */
 tide_cli_run tide_cli_replica_snapshot_create;
 tide_cli_run tide_cli_replica_snapshot_restore;
