@@ -75,11 +75,21 @@ static tide_status register_agents(const tide_demo *demo, tide_store *store, tid
     return tide_registry_put_all(store, given, demo->agent_count, err);
 }
 
+/* Let all components begin to end, so that they end in parallel. */
+static void demo_leave(void *arg)
+{
+    tide_demo *demo = arg;
+    tide_demo_lake_stop(demo->lake);
+    tide_demo_work_stop(demo->work);
+    for (int i = 0; i < demo->process_count; i++)
+        tide_demo_agent_stop(demo->processes[i]);
+}
+
 static tide_status join(void *arg, tide_listener *listener, tide_error *err)
 {
     tide_demo *demo = arg;
-    TIDE_TRY(tide_listener_join(
-        listener, &(tide_listener_component){.leave = tide_demo_leave, .arg = demo}, err));
+    TIDE_TRY(tide_listener_join(listener,
+                                &(tide_listener_component){.leave = demo_leave, .arg = demo}, err));
     return tide_listener_add(listener, tide_demo_methods, NULL, demo, err);
 }
 
@@ -102,15 +112,6 @@ static tide_status begin(void *arg, tide_store *store, const tide_listener *list
     if (options->greet) /* last: the address stays visible below what is reported before it */
         options->greet(tide_listener_address(listener, 0), options->tls_cert);
     return TIDE_OK;
-}
-
-void tide_demo_leave(void *arg)
-{
-    tide_demo *demo = arg;
-    tide_demo_lake_stop(demo->lake);
-    tide_demo_work_stop(demo->work);
-    for (int i = 0; i < demo->process_count; i++)
-        tide_demo_agent_stop(demo->processes[i]);
 }
 
 /* Its store is closed next. */

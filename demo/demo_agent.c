@@ -252,11 +252,6 @@ void tide_demo_agent_close(tide_demo_agent *agent)
     free(agent);
 }
 
-const char *tide_demo_agent_name(const tide_demo_agent *agent)
-{
-    return agent->options.name;
-}
-
 const char *tide_demo_agent_address(const tide_demo_agent *agent)
 {
     return tide_tcp_proxy_address(agent->proxy);

@@ -37,7 +37,6 @@ TIDE_MUST_CHECK tide_status tide_demo_agent_open(tide_demo_agent **out,
 void tide_demo_agent_stop(tide_demo_agent *agent);
 void tide_demo_agent_close(tide_demo_agent *agent); /* takes NULL; the child ends */
 
-const char *tide_demo_agent_name(const tide_demo_agent *agent);
 const char *tide_demo_agent_address(const tide_demo_agent *agent); /* the proxy's */
 
 /* pause, resume, drop, wipe; others do nothing. */

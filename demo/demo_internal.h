@@ -33,6 +33,3 @@ int tide_demo_find_agent(const tide_demo *demo, const char *name);
 
 /* tidemark.up.v1.DemoService; the argument is a tide_demo. */
 extern const tide_method tide_demo_methods[];
-
-/* Let all components begin to end, so that they end in parallel. */
-void tide_demo_leave(void *arg);

@@ -101,8 +101,8 @@ static tide_status make_room(tide_poller *poller, tide_error *err)
                           err);
 }
 
-tide_status tide_poller_stream(tide_poller *poller, const char *name, tide_poll_stream **out,
-                               tide_error *err)
+static tide_status poller_stream(tide_poller *poller, const char *name, tide_poll_stream **out,
+                                 tide_error *err)
 {
     for (int i = 0; i < poller->count; i++)
         if (strcmp(poller->streams[i].name, name) == 0) {
@@ -369,7 +369,7 @@ static tide_status take_stream(void *arg, const tide_poll_watch_stream *told, ti
 {
     tide_poller *poller = arg;
     tide_poll_stream *stream = NULL;
-    TIDE_TRY(tide_poller_stream(poller, told->stream, &stream, err));
+    TIDE_TRY(poller_stream(poller, told->stream, &stream, err));
     const bool is_news =
         !stream->is_told || told->head_seq != stream->head || told->epoch != stream->epoch;
     if (is_news)
@@ -432,10 +432,10 @@ static tide_status begin_foreign(tide_poller *poller, tide_error *err)
     for (int kind = TIDE_STREAM_TELEMETRY; kind <= TIDE_STREAM_MEMORY_PROFILE; kind++) {
         const char *name = tide_stream_type_of((tide_stream_kind)kind)->name;
         if (is_wanted(poller, name))
-            TIDE_TRY(tide_poller_stream(poller, name, &stream, err));
+            TIDE_TRY(poller_stream(poller, name, &stream, err));
     }
     for (int i = 0; i < poller->data_type_count; i++)
-        TIDE_TRY(tide_poller_stream(poller, poller->data_types[i], &stream, err));
+        TIDE_TRY(poller_stream(poller, poller->data_types[i], &stream, err));
     return TIDE_OK;
 }
 

@@ -196,8 +196,6 @@ int64_t tide_poller_mono(const tide_poller *poller);
 void tide_poller_note_clock(tide_poller *poller, int64_t now_ms);
 
 /* The stream of this name, added if it is not there. TIDE_E_LIMIT: too many. */
-TIDE_MUST_CHECK tide_status tide_poller_stream(tide_poller *poller, const char *name,
-                                               tide_poll_stream **out, tide_error *err);
 /* The stream's position is this one from now on; takes it over. */
 void tide_poller_replace(tide_poll_stream *stream, tide_position *by);
 /* The position from the sink, unless it is there. */

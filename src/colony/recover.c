@@ -51,7 +51,7 @@ static bool is_presumed(const tide_gap *gap)
     return gap->status == TIDE_GAP_VOID && strcmp(gap->reason, "presumed") == 0;
 }
 
-bool tide_recover_is_wanted(const tide_gap *gap, int64_t now_us)
+static bool recover_is_wanted(const tide_gap *gap, int64_t now_us)
 {
     return tide_gap_is_open(gap->status) ||
            (is_presumed(gap) && now_us - gap->detected_at_us < TIDE_RECOVER_PRESUMED_US);
@@ -60,7 +60,7 @@ bool tide_recover_is_wanted(const tide_gap *gap, int64_t now_us)
 bool tide_recover_is_due(const tide_recover_options *options, const tide_gap *gap, int64_t now_us,
                          int64_t *next_us)
 {
-    if (!tide_recover_is_wanted(gap, now_us))
+    if (!recover_is_wanted(gap, now_us))
         return false;
     const int64_t passed_us = now_us - gap->last_attempt_us;
     /* An attempt in the future: the clock was set back since. */
@@ -98,7 +98,7 @@ static tide_status load_gap(tide_recovery *r, tide_error *err)
     tide_sink *sink = r->options.sink;
     tide_env *env = r->options.env;
     TIDE_TRY_FOUND(sink->ops->gap(sink, r->gap.id, &r->gap, err));
-    if (!tide_recover_is_wanted(&r->gap, env->wall_us(env)))
+    if (!recover_is_wanted(&r->gap, env->wall_us(env)))
         return TIDE_NONE;
     search s = {.source_id = r->gap.source_id, .out = &r->position};
     TIDE_TRY(

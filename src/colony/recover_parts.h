@@ -12,7 +12,6 @@
 void tide_recover_defaults(tide_recover_options *out, const tide_recover_options *given);
 
 /* Is this gap to be asked for at all: open, or void by presumption and still to be had? */
-bool tide_recover_is_wanted(const tide_gap *gap, int64_t now_us);
 /* And now? Otherwise *next_us is lowered to the time until then. */
 bool tide_recover_is_due(const tide_recover_options *options, const tide_gap *gap, int64_t now_us,
                          int64_t *next_us);

@@ -12,7 +12,8 @@
 
 enum { KEPT_BELOW_FLOOR = 4096 };
 
-const char *tide_loss_reason(tide_view text)
+/* The reason as a static text; "lost" for one that is not known. */
+static const char *loss_reason(tide_view text)
 {
     static const char *const REASONS[] = {"expired", "evicted", "damaged", "lost"};
     for (size_t i = 0; i < sizeof REASONS / sizeof REASONS[0]; i++)
@@ -28,7 +29,7 @@ tide_status tide_loss_next(tide_tx *tx, int64_t stream_id, int64_t after, tide_l
                    tide_bind_i64("after", after));
     out->first_seq = tide_query_col_i64(query);
     out->last_seq = tide_query_col_i64(query);
-    out->reason = tide_loss_reason(tide_query_col_text(query));
+    out->reason = loss_reason(tide_query_col_text(query));
     tide_view_copy(out->detail, sizeof out->detail, tide_query_col_text(query));
     return TIDE_OK;
 }
@@ -49,7 +50,7 @@ static tide_status join_before(tide_tx *tx, int64_t stream_id, const tide_loss *
     TIDE_QUERY_ONE(query, tx, TIDE_SQL_FEED_LOSS_BEFORE, err, tide_bind_i64("stream", stream_id),
                    tide_bind_i64("last", loss->first_seq - 1));
     const int64_t before_first = tide_query_col_i64(query);
-    if (strcmp(tide_loss_reason(tide_query_col_text(query)), loss->reason) != 0)
+    if (strcmp(loss_reason(tide_query_col_text(query)), loss->reason) != 0)
         return TIDE_OK;
     *first_seq = before_first;
     return drop_loss(tx, stream_id, loss->first_seq - 1, err);

@@ -155,9 +155,6 @@ typedef struct tide_loss {
     char detail[160];
 } tide_loss;
 
-/* The reason as a static text; "lost" for one that is not known. */
-const char *tide_loss_reason(tide_view text);
-
 /* The first loss that ends above after. TIDE_NONE: there is none. */
 TIDE_MUST_CHECK tide_status tide_loss_next(tide_tx *tx, int64_t stream_id, int64_t after,
                                            tide_loss *out, tide_error *err);
@@ -228,7 +225,6 @@ int64_t tide_feed_log_len(const tide_feed *feed); /* bytes that are not yet in t
 /* The disk is full: give the reserve to it, and empty the log with its help. */
 void tide_feed_make_room(tide_feed *feed);
 /* Move the log into the file as far as there is room, and cut it off. */
-void tide_feed_empty_log(tide_feed *feed);
 /* Give free pages back to the disk, if there are many; if it is full, all that can be had. */
 void tide_feed_shorten(tide_feed *feed, bool is_full);
 

@@ -25,7 +25,7 @@ int64_t tide_feed_log_len(const tide_feed *feed)
     return engine->writer ? tide_sqlite_writer_wal_bytes(engine->writer) : 0;
 }
 
-void tide_feed_empty_log(tide_feed *feed)
+static void feed_empty_log(tide_feed *feed)
 {
     const tide_sqlite_engine *engine = feed->store->engine;
     if (engine->writer)
@@ -49,7 +49,7 @@ void tide_feed_make_room(tide_feed *feed)
     TIDE_IGNORE(tide_store_write(feed->store, change_nothing, NULL, &ignored));
     const int64_t room = tide_reserve_release(feed->reserve);
     if (engine->writer && tide_feed_log_len(feed) <= room)
-        tide_feed_empty_log(feed);
+        feed_empty_log(feed);
 }
 
 tide_status tide_feed_write_firmly(tide_feed *feed, tide_tx_fn *fn, void *arg, tide_error *err)
@@ -95,9 +95,9 @@ void tide_feed_shorten(tide_feed *feed, bool is_full)
             break;
         if (!is_full || tide_feed_log_len(feed) - log_len < feed->options.reserve_bytes / 4)
             continue;
-        tide_feed_empty_log(feed);
+        feed_empty_log(feed);
         log_len = tide_feed_log_len(feed);
     }
     if (is_full)
-        tide_feed_empty_log(feed);
+        feed_empty_log(feed);
 }

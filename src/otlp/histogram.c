@@ -7,7 +7,8 @@
 #include "base/cleanup.h"
 #include "otlp/metrics.h"
 
-double tide_otlp_histogram_upper(const tide_otlp_histogram *histogram, int bucket)
+/* The upper bound of a bucket, in the metric's own unit. */
+static double otlp_histogram_upper(const tide_otlp_histogram *histogram, int bucket)
 {
     if (histogram->is_exponential)
         return exp2(ldexp((double)(histogram->offset + bucket + 1), -histogram->scale));
@@ -317,8 +318,7 @@ static tide_status write_durations(tide_otlp *otlp, const tide_otlp_metric *metr
     TIDE_TRY(write_bucket(otlp, metric->class, point->zero_threshold * metric->to_ms,
                           point->zero_count));
     for (int i = 0; i < point->bucket_count; i++)
-        TIDE_TRY(write_bucket(otlp, metric->class,
-                              tide_otlp_histogram_upper(point, i) * metric->to_ms,
+        TIDE_TRY(write_bucket(otlp, metric->class, otlp_histogram_upper(point, i) * metric->to_ms,
                               point->counts[i]));
     return TIDE_OK;
 }
@@ -357,8 +357,7 @@ static tide_status write_numbers(tide_otlp *otlp, const tide_otlp_metric *metric
             tide_otlp_write_number(otlp, metric, ".max", "gauge", metric->unit, ns, point->max));
     TIDE_TRY(write_counted(otlp, metric, point->zero_threshold, point->zero_count));
     for (int i = 0; i < point->bucket_count; i++)
-        TIDE_TRY(
-            write_counted(otlp, metric, tide_otlp_histogram_upper(point, i), point->counts[i]));
+        TIDE_TRY(write_counted(otlp, metric, otlp_histogram_upper(point, i), point->counts[i]));
     return TIDE_OK;
 }
 

@@ -36,6 +36,3 @@ typedef struct tide_otlp_histogram {
     uint64_t counts[TIDE_OTLP_BUCKETS_MAX];
     double bounds[TIDE_OTLP_BUCKETS_MAX];
 } tide_otlp_histogram;
-
-/* The upper bound of a bucket, in the metric's own unit. */
-double tide_otlp_histogram_upper(const tide_otlp_histogram *histogram, int bucket);

@@ -62,7 +62,7 @@ tide_status tide_schemas_counter(int64_t *out, tide_foreign_tx *tx, tide_error *
     return TIDE_OK;
 }
 
-tide_status tide_schemas_raise(tide_foreign_tx *tx, tide_error *err)
+static tide_status schemas_raise(tide_foreign_tx *tx, tide_error *err)
 {
     return tide_foreign_exec(tx, TIDE_TEMPLATE_SCHEMAS_RAISE->text, NULL, err, TIDE_NO_BIND);
 }
@@ -93,7 +93,7 @@ tide_status tide_schemas_put(tide_foreign_tx *tx, const tide_table *table, tide_
                                tide_bind_i64("schema", (int64_t)table->schema),
                                tide_bind_blob("columns", tide_buffer_view(&columns)),
                                tide_bind_blob("key_columns", tide_buffer_view(&key))));
-    return tide_schemas_raise(tx, err);
+    return schemas_raise(tx, err);
 }
 
 /* TIDE_NONE: not known. *out: what its columns are called now; until the query ends. */
@@ -196,7 +196,7 @@ tide_status tide_schemas_follow(tide_foreign_tx *tx, const tide_table *before,
             return tide_no_memory(err);
         TIDE_TRY(store_becomes(tx, before->name, schema, tide_buffer_view(&becomes), err));
     }
-    return tide_schemas_raise(tx, err);
+    return schemas_raise(tx, err);
 }
 
 tide_status tide_schemas_had(bool *out, tide_foreign_tx *tx, const tide_table *table,
@@ -241,7 +241,7 @@ tide_status tide_schemas_rename(tide_foreign_tx *tx, int64_t table_id, const cha
     TIDE_TRY(run_renaming(tx, TIDE_TEMPLATE_NAMES_CUT->text, table_id, before, after, err));
     TIDE_TRY(put_former(tx, table_id, before, NULL, err));
     TIDE_TRY(run_renaming(tx, TIDE_TEMPLATE_NAMES_NOTE->text, table_id, before, after, err));
-    return tide_schemas_raise(tx, err);
+    return schemas_raise(tx, err);
 }
 
 /* ---- peers ---- */
@@ -441,5 +441,5 @@ tide_status tide_schemas_learn(tide_foreign_tx *tx, const tide_peer_table *table
     if (strcmp(own, table->name) != 0) /* called otherwise here, or not renamed yet */
         TIDE_TRY(learn_former(tx, own, table->name, &learned, err));
     TIDE_TRY(tide_references_learn(tx, table, &here, err));
-    return learned > 0 ? tide_schemas_raise(tx, err) : TIDE_OK;
+    return learned > 0 ? schemas_raise(tx, err) : TIDE_OK;
 }

@@ -71,4 +71,3 @@ TIDE_MUST_CHECK tide_status tide_schemas_find_own(char out[TIDE_EVENT_TABLE_MAX 
 /* How often any of it has changed. */
 TIDE_MUST_CHECK tide_status tide_schemas_counter(int64_t *out, tide_foreign_tx *tx,
                                                  tide_error *err);
-TIDE_MUST_CHECK tide_status tide_schemas_raise(tide_foreign_tx *tx, tide_error *err);

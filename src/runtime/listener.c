@@ -227,7 +227,9 @@ static bool check_health(tide_listener *listener, tide_error *why)
     return !is_unhealthy;
 }
 
-void tide_listener_check_health(tide_listener *listener)
+/* Look at the state of the store and call is_healthy of all components; report a change by
+ * grpc.health.v1 and the log. From any thread; tide_step_health calls it every second. */
+static void listener_check_health(tide_listener *listener)
 {
     tide_error why = {0};
     tide_store_watch_check(&listener->store_watch);
@@ -280,7 +282,7 @@ static tide_status run_health(void *arg, int64_t *next_us, tide_error *err)
 {
     (void)err;
     *next_us = HEALTH_US;
-    tide_listener_check_health(arg);
+    listener_check_health(arg);
     return TIDE_OK;
 }
 

@@ -141,10 +141,6 @@ TIDE_MUST_CHECK tide_status tide_listener_join(tide_listener *listener,
                                                const tide_listener_component *component,
                                                tide_error *err);
 
-/* Look at the state of the store and call is_healthy of all components; report a change by
- * grpc.health.v1 and the log. From any thread; tide_step_health calls it every second. */
-void tide_listener_check_health(tide_listener *listener);
-
 /* The state of the store; borrowed. Never NULL: without a store it is always up. */
 struct tide_store_watch *tide_listener_store_watch(tide_listener *listener);
 

@@ -41,7 +41,7 @@ const tide_metric_row tide_metric_rows[TIDE_METRIC_COUNT] = {
 #undef METRIC_ROW
 };
 
-int tide_metric_label_count(const tide_metric_row *row)
+static int metric_label_count(const tide_metric_row *row)
 {
     int count = row->labels[0] ? 1 : 0;
     for (const char *at = row->labels; *at; at++)
@@ -118,7 +118,7 @@ static tide_status add_plain_series(tide_metrics *metrics, tide_error *err)
         family->row = &tide_metric_rows[id];
         family->other.row = family->row;
         family->series_max = get_series_max(family->row);
-        for (int i = 0; i < tide_metric_label_count(family->row); i++)
+        for (int i = 0; i < metric_label_count(family->row); i++)
             family->other.values[i] = "other";
         if (!family->row->labels[0] && !add_series(family, NULL, 0, 0))
             return tide_no_memory(err);
@@ -232,7 +232,7 @@ tide_series *tide_metrics_series_of(tide_metrics *metrics, tide_metric id,
                                     const char *const values[TIDE_METRICS_LABEL_MAX])
 {
     tide_metric_family *family = &metrics->families[id];
-    const int count = tide_metric_label_count(family->row);
+    const int count = metric_label_count(family->row);
     assert(count > 0);
     char *clean[TIDE_METRICS_LABEL_MAX] = {NULL};
     bool is_clean = true;

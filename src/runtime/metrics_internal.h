@@ -44,5 +44,3 @@ struct tide_metrics {
     tide_metrics_source sources[TIDE_METRICS_SOURCE_MAX];
     int source_count;
 };
-
-int tide_metric_label_count(const tide_metric_row *row);

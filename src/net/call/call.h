@@ -123,7 +123,6 @@ void tide_call_compress(tide_call *call, bool is_compressed);
  * regardless has the call ended at queue_len + message_len. The bytes are copied; tide_call_send_owned takes
  * malloc'ed ones. */
 bool tide_call_send(tide_call *call, tide_view message);
-bool tide_call_send_owned(tide_call *call, char *message, size_t len);
 bool tide_call_send_message(tide_call *call, const ProtobufCMessage *message);
 bool tide_call_is_full(const tide_call *call);
 void tide_call_on_drain(tide_call *call, void (*fn)(tide_call *call, void *arg), void *arg);

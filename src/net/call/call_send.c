@@ -140,7 +140,7 @@ static void refuse_answer(tide_call *call, size_t len)
                      len);
 }
 
-bool tide_call_send_owned(tide_call *call, char *message, size_t len)
+static bool call_send_owned(tide_call *call, char *message, size_t len)
 {
     assert(call->form == TIDE_FORM_GRPC || call->form == TIDE_FORM_RAW);
     if (len > answer_max(call)) {
@@ -176,7 +176,7 @@ bool tide_call_send(tide_call *call, tide_view message)
         tide_call_refuse_status(call, TIDE_E_NOMEM, NULL);
         return false;
     }
-    return tide_call_send_owned(call, copy, message.len);
+    return call_send_owned(call, copy, message.len);
 }
 
 /* NULL: the call was ended with the reason. */
@@ -201,7 +201,7 @@ bool tide_call_send_message(tide_call *call, const ProtobufCMessage *message)
 {
     size_t len;
     char *bytes = encode_message(call, message, &len);
-    return bytes && tide_call_send_owned(call, bytes, len);
+    return bytes && call_send_owned(call, bytes, len);
 }
 
 /* The JSON form of an answer. NULL: the call was ended with the reason. */
@@ -263,7 +263,7 @@ static void reply_body(tide_call *call, int http_code, const char *content_type,
 
 static void reply_grpc(tide_call *call, char *message, size_t len)
 {
-    if (!tide_call_send_owned(call, message, len))
+    if (!call_send_owned(call, message, len))
         return;
     tide_call_end(call, TIDE_OK, NULL);
 }

@@ -247,6 +247,16 @@ static void take_results(const room *r)
     }
 }
 
+static void client_hub_unstep(tide_client *client)
+{
+    tide_client **link = &client->hub->stepping;
+    while (*link && *link != client)
+        link = &(*link)->next_stepping;
+    if (*link)
+        *link = client->next_stepping;
+    client->is_stepping = false;
+}
+
 /* Clients that stop: their calls end. Those that close are let go of. */
 static void take_stopping(tide_client_hub *hub)
 {
@@ -263,7 +273,7 @@ static void take_stopping(tide_client_hub *hub)
             drop(stream, CURLE_ABORTED_BY_CALLBACK);
         }
         if (is_closing) {
-            tide_client_hub_unstep(client);
+            client_hub_unstep(client);
             tide_client_sockets_leave(client->sockets);
         }
         pthread_mutex_lock(&hub->lock);
@@ -284,16 +294,6 @@ void tide_client_hub_step(tide_client *client)
     client->is_stepping = true;
     client->next_stepping = client->hub->stepping;
     client->hub->stepping = client;
-}
-
-void tide_client_hub_unstep(tide_client *client)
-{
-    tide_client **link = &client->hub->stepping;
-    while (*link && *link != client)
-        link = &(*link)->next_stepping;
-    if (*link)
-        *link = client->next_stepping;
-    client->is_stepping = false;
 }
 
 static void step_clients(tide_client_hub *hub)

@@ -160,7 +160,6 @@ void tide_client_hub_forget(tide_client_hub *hub, int port, int fd);
 int tide_client_hub_find(const tide_client_hub *hub, int port);
 /* On the thread: streams that wait for a connection are to be looked at, or need not be. */
 void tide_client_hub_step(tide_client *client);
-void tide_client_hub_unstep(tide_client *client);
 
 /* client_connect.c: all on the client's thread. Start a transfer, now or when there is a connection for it. */
 void tide_client_connect_start(tide_client_stream *stream);

@@ -50,7 +50,8 @@ int64_t tide_wire_unzigzag(uint64_t number)
     return (int64_t)(number >> 1) ^ -(int64_t)(number & 1U);
 }
 
-size_t tide_wire_varint_len(uint64_t number)
+/* How many bytes the shortest varint of a number has. */
+static size_t wire_varint_len(uint64_t number)
 {
     size_t len = 1;
     while (number >= 0x80U) {
@@ -137,7 +138,7 @@ tide_status tide_wire_end(tide_buffer *out, size_t content_at)
     size_t len = out->len - content_at;
     if (len > UINT32_MAX)
         return TIDE_E_LIMIT;
-    const size_t more_len = tide_wire_varint_len(len) - 1;
+    const size_t more_len = wire_varint_len(len) - 1;
     if (more_len > 0) {
         TIDE_TRY_FOUND(tide_buffer_reserve(out, more_len));
         memmove(out->ptr + content_at + more_len, out->ptr + content_at, len);

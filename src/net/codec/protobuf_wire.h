@@ -26,9 +26,6 @@ bool tide_wire_is_packable(ProtobufCType type);
 uint64_t tide_wire_zigzag(int64_t number);
 int64_t tide_wire_unzigzag(uint64_t number);
 
-/* How many bytes the shortest varint of a number has. */
-size_t tide_wire_varint_len(uint64_t number);
-
 TIDE_MUST_CHECK tide_status tide_wire_append_tag(tide_buffer *out, uint32_t number,
                                                  tide_wire_type type);
 TIDE_MUST_CHECK tide_status tide_wire_append_varint(tide_buffer *out, uint32_t number,

@@ -72,8 +72,8 @@ void tide_laked_end(tide_lake_turn *turn, tide_status status, const tide_error *
                                            .metadata_count = sizeof metadata / sizeof *metadata});
 }
 
-void tide_laked_serve(tide_laked *laked, tide_duckdb_thread *desk, tide_call *call,
-                      tide_view message, tide_laked_fn *fn)
+static void laked_serve(tide_laked *laked, tide_duckdb_thread *desk, tide_call *call,
+                        tide_view message, tide_laked_fn *fn)
 {
     tide_error err = {0};
     tide_lake_turn turn = {.laked = laked, .call = call, .desk = desk};
@@ -132,7 +132,7 @@ tide_lake_commit_options tide_laked_commit_options(const tide_lake_turn *turn,
 #define RUN_PLAIN(method_, role_, request_, response_, fn_)                                        \
     static void run_##fn_(tide_call *call, tide_view message, void *arg)                           \
     {                                                                                              \
-        tide_laked_serve(arg, NULL, call, message, tide_laked_##fn_);                              \
+        laked_serve(arg, NULL, call, message, tide_laked_##fn_);                                   \
     }
 PLAIN(RUN_PLAIN)
 
@@ -152,7 +152,7 @@ static void hand_over(tide_call *call, tide_laked *laked, tide_duckdb_thread_fn 
     static void serve_##fn_(tide_duckdb_thread *desk, tide_call *call, tide_view message,          \
                             void *arg)                                                             \
     {                                                                                              \
-        tide_laked_serve(arg, desk, call, message, tide_laked_##fn_);                              \
+        laked_serve(arg, desk, call, message, tide_laked_##fn_);                                   \
     }                                                                                              \
     static void run_##fn_(tide_call *call, tide_view message, void *arg)                           \
     {                                                                                              \

@@ -70,8 +70,6 @@ typedef tide_status tide_laked_fn(tide_lake_turn *turn, const ProtobufCMessage *
 extern const tide_method tide_laked_methods[];
 
 /* Decode, have fn answer, end the call. */
-void tide_laked_serve(tide_laked *laked, tide_duckdb_thread *desk, tide_call *call,
-                      tide_view message, tide_laked_fn *fn);
 /* End the call as its status wants it; a collision is told in the details. */
 void tide_laked_end(tide_lake_turn *turn, tide_status status, const tide_error *err);
 
@@ -97,9 +95,6 @@ typedef struct tide_lake_page {
     int64_t head;
     int64_t catalog_id;
 } tide_lake_page;
-TIDE_MUST_CHECK tide_status tide_laked_read_page(tide_store *store, const char *catalog,
-                                                 int64_t after, int64_t limit, tide_lake_page *page,
-                                                 tide_error *err);
 
 /* ---- changes (service_change.c, service_append.c) ---- */
 

@@ -47,8 +47,8 @@ static tide_status look_for_page(tide_tx *tx, void *arg, tide_error *err)
                            : TIDE_OK;
 }
 
-tide_status tide_laked_read_page(tide_store *store, const char *catalog, int64_t after,
-                                 int64_t limit, tide_lake_page *page, tide_error *err)
+static tide_status laked_read_page(tide_store *store, const char *catalog, int64_t after,
+                                   int64_t limit, tide_lake_page *page, tide_error *err)
 {
     page_look look = {.catalog = catalog, .after = after, .limit = limit, .page = page};
     return tide_store_read(store, look_for_page, &look, err);
@@ -94,8 +94,7 @@ static int64_t step_list(tide_call *call, tide_store *store, void *arg, bool is_
     tide_error err = {0};
     TIDE_CLEANUP(tide_buffer_done) tide_buffer out = tide_buffer_of(TIDE_RPC_ANSWER_MAX);
     tide_lake_page page = {.out = &out};
-    const tide_status status =
-        tide_laked_read_page(store, w->catalog, w->after, w->limit, &page, &err);
+    const tide_status status = laked_read_page(store, w->catalog, w->after, w->limit, &page, &err);
     if (status >= TIDE_OK && page.count == 0 && !is_over)
         return INT64_MAX;
     if (status < TIDE_OK)
@@ -134,8 +133,7 @@ tide_status tide_laked_list_snapshots(tide_lake_turn *turn, const ProtobufCMessa
         return tide_store_read(turn->laked->store, look_for_newest, &look, err);
     }
     TIDE_TRY(tide_laked_bound(&wait_ms, given->wait_ms, 0, TIDE_LAKED_WAIT_MAX_MS, "wait_ms", err));
-    TIDE_TRY(
-        tide_laked_read_page(turn->laked->store, given->catalog, given->after, limit, &page, err));
+    TIDE_TRY(laked_read_page(turn->laked->store, given->catalog, given->after, limit, &page, err));
     return page.count == 0 && wait_ms > 0 ? park(turn, given, limit, err) : TIDE_OK;
 }
 
@@ -175,7 +173,7 @@ static int64_t step_watch(tide_call *call, tide_store *store, void *arg, bool is
     TIDE_CLEANUP(tide_buffer_done) tide_buffer out = tide_buffer_of(TIDE_RPC_ANSWER_MAX);
     tide_lake_page page = {.out = &out};
     const tide_status status =
-        tide_laked_read_page(store, f->catalog, f->after, WATCH_PAGE, &page, &err);
+        laked_read_page(store, f->catalog, f->after, WATCH_PAGE, &page, &err);
     if (status < TIDE_OK)
         return end_watch(call, status, &err);
     if (page.catalog_id != f->catalog_id) {
@@ -195,7 +193,7 @@ static tide_status begin_watch(tide_laked *laked, tide_call *call, const LAKE(Wa
 {
     TIDE_CLEANUP(tide_buffer_done) tide_buffer nothing = tide_buffer_of(0);
     tide_lake_page page = {.out = &nothing};
-    TIDE_TRY(tide_laked_read_page(laked->store, given->catalog, 0, 0, &page, err));
+    TIDE_TRY(laked_read_page(laked->store, given->catalog, 0, 0, &page, err));
     follower *f = calloc(1, sizeof *f);
     TIDE_NEED_MEMORY(f, err);
     (void)snprintf(f->catalog, sizeof f->catalog, "%s", given->catalog);
