@@ -175,10 +175,7 @@ static void find_fault(tide_audit_line *line)
 static tide_status check_entry(audit *a, entry *e, tide_error *err)
 {
     tide_audit_line line = {.digest = TIDE_AUDIT_NOT_ASKED};
-    const tide_status status = count_rows(a, e, &line, err);
-    TIDE_TRY(status);
-    if (status == TIDE_NONE)
-        return TIDE_OK;
+    TIDE_OK_IF_NONE(count_rows(a, e, &line, err));
     line.position = &e->position;
     tide_position_books(&e->position, &e->gaps, &line.books);
     if (a->ask && e->position.closed_at_us == 0 && e->position.point_count > 0)

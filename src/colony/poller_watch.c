@@ -99,8 +99,7 @@ static tide_status check_answer(tide_view bytes, char session_id[TIDE_POSITION_I
     int count = 0;
     tide_wire_field f;
     *session_id = '\0';
-    for (;;) {
-        TIDE_OK_IF_NONE(tide_field_next(&reader, &f));
+    TIDE_EACH(tide_field_next(&reader, &f)) {
         tide_poll_watch_stream stream;
         if (f.number > 2)
             continue;
@@ -109,6 +108,7 @@ static tide_status check_answer(tide_view bytes, char session_id[TIDE_POSITION_I
         TIDE_TRY(f.number == 1 ? read_state(&stream, f.bytes)
                                : tide_field_text(&f, session_id, TIDE_POSITION_ID_MAX + 1));
     }
+    return TIDE_OK;
 }
 
 tide_status tide_poll_watch_read(tide_view bytes, char session_id[TIDE_POSITION_ID_MAX + 1],

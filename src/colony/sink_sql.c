@@ -245,31 +245,14 @@ static tide_status query(tide_sink *sink, const tide_sink_query *asked, const ti
 
 /* ---- life ---- */
 
-static const tide_sink_ops sqlite_ops = {
-    .name = "sqlite",
-    .close = close_sink,
-    .load = load,
-    .apply = tide_sink_sql_apply,
-    .positions = positions,
-    .gaps = tide_sink_sql_gaps,
-    .gap = tide_sink_sql_gap,
-    .count = count,
-    .retain = tide_sink_sql_retain,
-    .query = query,
-};
-
-static const tide_sink_ops postgres_ops = {
-    .name = "postgres",
-    .close = close_sink,
-    .load = load,
-    .apply = tide_sink_sql_apply,
-    .positions = positions,
-    .gaps = tide_sink_sql_gaps,
-    .gap = tide_sink_sql_gap,
-    .count = count,
-    .retain = tide_sink_sql_retain,
-    .query = query,
-};
+#define SQL_OPS(engine)                                                                            \
+    {                                                                                              \
+        .name = (engine), .close = close_sink, .load = load, .apply = tide_sink_sql_apply,         \
+        .positions = positions, .gaps = tide_sink_sql_gaps, .gap = tide_sink_sql_gap,              \
+        .count = count, .retain = tide_sink_sql_retain, .query = query,                            \
+    }
+static const tide_sink_ops sqlite_ops = SQL_OPS("sqlite");
+static const tide_sink_ops postgres_ops = SQL_OPS("postgres");
 
 tide_status tide_sink_open_sql(tide_sink **out, tide_store *store, tide_error *err)
 {

@@ -36,11 +36,8 @@ static tide_status add_present(const tide_page *page, tide_tx *tx, tide_error *e
     TIDE_CLEANUP(tide_query_endp) tide_query *query = NULL;
     tide_feed_epoch *to = &page->answer->epochs[page->answer->epoch_count++];
     *to = (tide_feed_epoch){.epoch = page->state.epoch, .first_seq = page->state.epoch_first_seq};
-    const tide_status status = tide_tx_one(&query, tx, TIDE_SQL_EPOCH_FIND, err,
-                                           tide_bind_i64("epoch", page->state.epoch));
-    TIDE_TRY(status);
-    if (status == TIDE_NONE)
-        return TIDE_OK;
+    TIDE_OK_IF_NONE(tide_tx_one(&query, tx, TIDE_SQL_EPOCH_FIND, err,
+                                tide_bind_i64("epoch", page->state.epoch)));
     copy(to->epoch_id, sizeof to->epoch_id, tide_query_col_text(query));
     copy(to->reason, sizeof to->reason, tide_query_col_text(query));
     return TIDE_OK;

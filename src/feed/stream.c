@@ -132,10 +132,7 @@ tide_status tide_stream_read_head(tide_stream_state *state, tide_tx *tx, tide_er
         return TIDE_OK;
     TIDE_QUERY(query, tx, TIDE_SQL_FEED_BATCH_LAST, err, tide_bind_i64("stream", state->id),
                tide_bind_i64("last", state->head_seq));
-    const tide_status status = tide_query_step(query, err);
-    TIDE_TRY(status);
-    if (status == TIDE_NONE)
-        return TIDE_OK;
+    TIDE_OK_IF_NONE(tide_query_step(query, err));
     tide_batch_head head;
     tide_feed_walk_read(query, &head);
     if (!tide_batch_is_head_sound(&head, state->id))

@@ -312,11 +312,8 @@ static tide_status end_catalog(tide_expiry *e, tide_tx *tx, tide_error *err)
         return TIDE_OK;
     TIDE_TRY(expiry_lock(tx, err));
     TIDE_CLEANUP(tide_query_endp) tide_query *query = NULL;
-    const tide_status status = tide_tx_one(&query, tx, TIDE_LAKE_SQL_EXPIRE_IS_OVER, err,
-                                           tide_bind_i64("catalog", e->catalog_id));
-    TIDE_TRY(status);
-    if (status == TIDE_NONE)
-        return TIDE_OK;
+    TIDE_OK_IF_NONE(tide_tx_one(&query, tx, TIDE_LAKE_SQL_EXPIRE_IS_OVER, err,
+                                tide_bind_i64("catalog", e->catalog_id)));
     const tide_sql *const all[] = {
         TIDE_LAKE_SQL_EXPIRE_OVER_ENDED,
         TIDE_LAKE_SQL_EXPIRE_OVER_MARKS,
@@ -452,12 +449,7 @@ static tide_status find_catalog(tide_tx *tx, void *arg, tide_error *err)
 static tide_status expire_all(tide_expiry *e, const char *catalog, tide_error *err)
 {
     catalog_search search = {.name = catalog, .before = INT64_MAX};
-    for (;;) {
-        const tide_status status =
-            tide_store_read_local(tide_lake_store(e->lake), find_catalog, &search, err);
-        TIDE_TRY(status);
-        if (status == TIDE_NONE)
-            return TIDE_OK;
+    TIDE_EACH(tide_store_read_local(tide_lake_store(e->lake), find_catalog, &search, err)) {
         e->catalog_id = search.catalog_id;
         e->is_dropped = search.is_dropped;
         TIDE_TRY(expire_catalog(e, err));
@@ -465,6 +457,7 @@ static tide_status expire_all(tide_expiry *e, const char *catalog, tide_error *e
             return TIDE_OK;
         search.before = search.catalog_id;
     }
+    return TIDE_OK;
 }
 
 tide_status tide_lake_expire(tide_lake *lake, const char *catalog,

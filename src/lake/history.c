@@ -396,10 +396,7 @@ static tide_status run_history(tide_tx *tx, void *arg, tide_error *err)
         TIDE_TRY(check_all(h, err));
     }
     for (int64_t after = run->catalog ? only - 1 : 0;; after = h->catalog_id) {
-        const tide_status status = next_catalog(h, after, err);
-        TIDE_TRY(status);
-        if (status == TIDE_NONE)
-            return TIDE_OK;
+        TIDE_OK_IF_NONE(next_catalog(h, after, err));
         TIDE_TRY(check_catalog(h, err));
         if (run->catalog)
             return TIDE_OK;

@@ -30,10 +30,12 @@ static tide_table *add_table(tide_desk *desk)
     return own;
 }
 
-static tide_status load_tables(tide_desk *desk, tide_error *err)
+typedef tide_status find_fn(tide_table *out, tide_foreign_tx *tx, const char *name,
+                            tide_error *err);
+
+static tide_status load_tables(tide_desk *desk, const char *list, find_fn *find, tide_error *err)
 {
-    TIDE_FOREIGN_QUERY_BY(query, tide_foreign_begin, desk->tx,
-                          TIDE_TEMPLATE_REPLICA_TABLE_LIST->text, err);
+    TIDE_FOREIGN_QUERY_BY(query, tide_foreign_begin, desk->tx, list, err);
     TIDE_EACH(tide_foreign_step(query, err)) {
         char name[TIDE_EVENT_TABLE_MAX + 1];
         const tide_view found = tide_foreign_col_bytes(query);
@@ -41,7 +43,7 @@ static tide_status load_tables(tide_desk *desk, tide_error *err)
         TIDE_NEED_MEMORY(own, err);
         memcpy(name, found.ptr, found.len);
         name[found.len] = '\0';
-        TIDE_TRY(tide_table_find(own, desk->tx, name, err));
+        TIDE_TRY(find(own, desk->tx, name, err));
     }
     return TIDE_OK;
 }
@@ -65,18 +67,7 @@ static tide_status load_names(tide_desk *desk, tide_error *err)
 
 tide_status tide_desk_take_absent(tide_desk *desk, tide_error *err)
 {
-    TIDE_FOREIGN_QUERY_BY(query, tide_foreign_begin, desk->tx, TIDE_TEMPLATE_REPLICA_ABSENT->text,
-                          err);
-    TIDE_EACH(tide_foreign_step(query, err)) {
-        char name[TIDE_EVENT_TABLE_MAX + 1];
-        const tide_view found = tide_foreign_col_bytes(query);
-        tide_table *own = found.len < sizeof name ? add_table(desk) : NULL;
-        TIDE_NEED_MEMORY(own, err);
-        memcpy(name, found.ptr, found.len);
-        name[found.len] = '\0';
-        TIDE_TRY(tide_table_find_absent(own, desk->tx, name, err));
-    }
-    return TIDE_OK;
+    return load_tables(desk, TIDE_TEMPLATE_REPLICA_ABSENT->text, tide_table_find_absent, err);
 }
 
 static tide_status load_clock(tide_desk *desk, tide_error *err)
@@ -123,7 +114,7 @@ tide_status tide_desk_init(tide_desk *desk, tide_node *node, tide_foreign_tx *tx
     desk->slots = calloc(SLOTS_FIRST, sizeof(tide_desk_row *));
     TIDE_NEED_MEMORY(desk->slots, err);
     desk->slot_count = SLOTS_FIRST;
-    TIDE_TRY(load_tables(desk, err));
+    TIDE_TRY(load_tables(desk, TIDE_TEMPLATE_REPLICA_TABLE_LIST->text, tide_table_find, err));
     TIDE_TRY(load_names(desk, err));
     TIDE_TRY(tide_triggers_copy(tx, err));
     TIDE_TRY(tide_references_load(desk, err));

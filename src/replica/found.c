@@ -23,10 +23,9 @@ tide_status tide_found_keep(tide_found *found, tide_desk *desk, tide_view key, t
 tide_status tide_found_collect(tide_found *found, tide_desk *desk, const tide_table *table,
                                tide_foreign_query *query, tide_error *err)
 {
-    for (;;) {
-        tide_sql_value key[TIDE_EVENT_KEY_MAX];
-        tide_view encoded;
-        TIDE_OK_IF_NONE(tide_foreign_step(query, err));
+    tide_sql_value key[TIDE_EVENT_KEY_MAX];
+    tide_view encoded;
+    TIDE_EACH(tide_foreign_step(query, err)) {
         for (int i = 0; i < table->key_count; i++) {
             const tide_sql_value value = tide_foreign_col(query);
             key[i] = tide_table_key_value(table, table->key[i], &value);
@@ -34,4 +33,5 @@ tide_status tide_found_collect(tide_found *found, tide_desk *desk, const tide_ta
         TIDE_TRY(tide_desk_key(&encoded, desk, key, table->key_count, err));
         TIDE_TRY(tide_found_keep(found, desk, encoded, err));
     }
+    return TIDE_OK;
 }

@@ -426,11 +426,7 @@ static tide_status find_end(const read_call *call, tide_foreign_tx *tx, int64_t 
     bind_origin(query, call->origin, call->epoch);
     tide_foreign_bind_i64(query, "after", call->after);
     tide_foreign_bind_i64(query, "through", prefix);
-    for (;;) {
-        const tide_status status = tide_foreign_step(query, err);
-        TIDE_TRY(status);
-        if (status == TIDE_NONE)
-            break;
+    TIDE_EACH(tide_foreign_step(query, err)) {
         const int64_t seq = tide_foreign_col_i64(query);
         const int64_t cut = tide_foreign_col_i64(query);
         bytes += tide_foreign_col_i64(query);

@@ -50,11 +50,8 @@ static tide_status put_note_number(tide_foreign_tx *tx, const char *key, int64_t
 static tide_status check_names(tide_foreign_tx *tx, tide_error *err)
 {
     TIDE_CLEANUP(tide_foreign_endp) tide_foreign_query *query = NULL;
-    const tide_status status =
-        tide_foreign_first(&query, tx, TIDE_TEMPLATE_REPLICA_TAKEN_NAMES->text, err, TIDE_NO_BIND);
-    TIDE_TRY(status);
-    if (status == TIDE_NONE)
-        return TIDE_OK;
+    TIDE_OK_IF_NONE(
+        tide_foreign_first(&query, tx, TIDE_TEMPLATE_REPLICA_TAKEN_NAMES->text, err, TIDE_NO_BIND));
     const tide_view name = tide_foreign_col_bytes(query);
     return tide_fail(err, TIDE_E_CONFLICT,
                      "the database has a table or index %.*s, a name that replication needs: "

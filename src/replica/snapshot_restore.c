@@ -342,12 +342,8 @@ static tide_status take_all(tide_restore_run *u, tide_error *err)
         TIDE_TRY(tide_snapshot_keep_knowledge(&u->r, err));
     for (int i = 0; i < decoder->origin_count; i++)
         TIDE_TRY(tide_restore_move_mark(u, &decoder->origins[i], err));
-    for (;;) {
-        tide_snapshot_record record;
-        const tide_status status = tide_snapshot_decoder_next(&u->input.decoder, &record, err);
-        TIDE_TRY(status);
-        if (status == TIDE_NONE)
-            break;
+    tide_snapshot_record record;
+    TIDE_EACH(tide_snapshot_decoder_next(&u->input.decoder, &record, err)) {
         TIDE_TRY(take_record(u, &record, err));
     }
     TIDE_TRY(tide_restore_store_origin(u, err));

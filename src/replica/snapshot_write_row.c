@@ -194,12 +194,12 @@ tide_status tide_snapshot_sum_of(tide_snapshot_sum *out, tide_foreign_tx *tx,
     out->rows = 0;
     memset(out->digest, 0, sizeof out->digest);
     TIDE_TRY(tide_table_query(&query, tx, table, TIDE_TABLE_ROW_WALK, err));
-    for (;;) {
-        uint8_t digest[16];
-        TIDE_OK_IF_NONE(tide_range_next(digest, NULL, &bytes, query, table, err));
+    uint8_t digest[16];
+    TIDE_EACH(tide_range_next(digest, NULL, &bytes, query, table, err)) {
         tide_range_add(out->digest, digest);
         out->rows++;
     }
+    return TIDE_OK;
 }
 
 tide_status tide_snapshot_write_rows(tide_snapshot_writing *w, int index, tide_error *err)

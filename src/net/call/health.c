@@ -229,15 +229,12 @@ static tide_status read_service(tide_view message, tide_view *name, tide_error *
 {
     *name = tide_view_of("");
     tide_reader reader = tide_reader_of(message);
-    for (;;) {
-        tide_wire_field field;
-        const tide_status status = tide_wire_next(&reader, &field, err);
-        TIDE_TRY(status);
-        if (status == TIDE_NONE)
-            return TIDE_OK;
+    tide_wire_field field;
+    TIDE_EACH(tide_wire_next(&reader, &field, err)) {
         if (field.number == REQUEST_SERVICE && field.type == TIDE_WIRE_BYTES)
             *name = field.bytes;
     }
+    return TIDE_OK;
 }
 
 static void run_check(tide_call *call, tide_view message, void *arg)

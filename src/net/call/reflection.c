@@ -157,12 +157,8 @@ static tide_status append_extension_file(const tide_reflection *reflection, tide
     tide_view type = tide_view_of("");
     int32_t number = 0;
     tide_reader reader = tide_reader_of(request);
-    for (;;) {
-        tide_wire_field field;
-        const tide_status status = tide_wire_next(&reader, &field, NULL);
-        TIDE_TRY(status);
-        if (status == TIDE_NONE)
-            break;
+    tide_wire_field field;
+    TIDE_EACH(tide_wire_next(&reader, &field, NULL)) {
         if (field.number == EXTENSION_TYPE && field.type == TIDE_WIRE_BYTES)
             type = field.bytes;
         else if (field.number == EXTENSION_NUMBER && field.type == TIDE_WIRE_VARINT)
@@ -231,12 +227,8 @@ static tide_status append_response(const tide_reflection *reflection, tide_view 
     tide_view asked = tide_view_of("");
     tide_view host = tide_view_of("");
     tide_reader reader = tide_reader_of(request);
-    for (;;) {
-        tide_wire_field field;
-        const tide_status status = tide_wire_next(&reader, &field, NULL);
-        TIDE_TRY(status);
-        if (status == TIDE_NONE)
-            break;
+    tide_wire_field field;
+    TIDE_EACH(tide_wire_next(&reader, &field, NULL)) {
         if (field.number == REQUEST_HOST) {
             host = field.bytes;
         } else if (field.number >= REQUEST_FILE && field.number <= REQUEST_SERVICES) {

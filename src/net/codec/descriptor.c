@@ -102,15 +102,12 @@ static tide_status find_text(const builder *b, tide_view bytes, uint32_t number,
 {
     *out = tide_view_of("");
     tide_reader reader = tide_reader_of(bytes);
-    for (;;) {
-        tide_wire_field field;
-        const tide_status status = tide_wire_next(&reader, &field, b->err);
-        TIDE_TRY(status);
-        if (status == TIDE_NONE)
-            return TIDE_OK;
+    tide_wire_field field;
+    TIDE_EACH(tide_wire_next(&reader, &field, b->err)) {
         if (field.number == number && field.type == TIDE_WIRE_BYTES)
             *out = field.bytes;
     }
+    return TIDE_OK;
 }
 
 /* Add scope.name to the symbols; *out is the full name. */
@@ -145,12 +142,8 @@ static tide_status add_extension(builder *b, tide_view scope, tide_view bytes)
     TIDE_TRY(add_leaf(b, scope, bytes));
     extension added = {.file = b->file};
     tide_reader reader = tide_reader_of(bytes);
-    for (;;) {
-        tide_wire_field field;
-        const tide_status status = tide_wire_next(&reader, &field, b->err);
-        TIDE_TRY(status);
-        if (status == TIDE_NONE)
-            return add(b, &b->made->extensions, &added, sizeof added);
+    tide_wire_field field;
+    TIDE_EACH(tide_wire_next(&reader, &field, b->err)) {
         if (field.number == FIELD_EXTENDEE && field.type == TIDE_WIRE_BYTES)
             added.type = field.bytes;
         else if (field.number == FIELD_NUMBER && field.type == TIDE_WIRE_VARINT)
@@ -159,6 +152,7 @@ static tide_status add_extension(builder *b, tide_view scope, tide_view bytes)
         if (added.type.len > 0 && added.type.ptr[0] == '.')
             added.type = tide_view_bytes(added.type.ptr + 1, added.type.len - 1);
     }
+    return add(b, &b->made->extensions, &added, sizeof added);
 }
 
 /* An enum's values are named beside it, not inside. A service's methods are inside. */
@@ -170,15 +164,12 @@ static tide_status add_group(builder *b, tide_view scope, tide_view bytes, bool 
         TIDE_TRY(add(b, &b->made->services, &name, sizeof name));
     _Static_assert((int)ENUM_VALUE == (int)SERVICE_METHOD, "both keep their members there");
     tide_reader reader = tide_reader_of(bytes);
-    for (;;) {
-        tide_wire_field field;
-        const tide_status status = tide_wire_next(&reader, &field, b->err);
-        TIDE_TRY(status);
-        if (status == TIDE_NONE)
-            return TIDE_OK;
+    tide_wire_field field;
+    TIDE_EACH(tide_wire_next(&reader, &field, b->err)) {
         if (field.number == ENUM_VALUE && field.type == TIDE_WIRE_BYTES)
             TIDE_TRY(add_leaf(b, is_service ? name : scope, field.bytes));
     }
+    return TIDE_OK;
 }
 
 static tide_status add_message(builder *b, tide_view scope, tide_view bytes);
@@ -208,12 +199,8 @@ static tide_status add_message(builder *b, tide_view scope, tide_view bytes)
     tide_view name = {0};
     TIDE_TRY(add_symbol(b, scope, bytes, true, &name));
     tide_reader reader = tide_reader_of(bytes);
-    for (;;) {
-        tide_wire_field field;
-        const tide_status status = tide_wire_next(&reader, &field, b->err);
-        TIDE_TRY(status);
-        if (status == TIDE_NONE)
-            break;
+    tide_wire_field field;
+    TIDE_EACH(tide_wire_next(&reader, &field, b->err)) {
         if (field.type == TIDE_WIRE_BYTES)
             TIDE_TRY(add_member(b, name, &field));
     }
@@ -249,12 +236,8 @@ static tide_status add_file(builder *b, tide_view bytes)
     b->file = tide_descriptors_file_count(b->made);
     file.imports_first = count_of(&b->made->imports, sizeof(tide_view));
     tide_reader reader = tide_reader_of(bytes);
-    for (;;) {
-        tide_wire_field field;
-        const tide_status status = tide_wire_next(&reader, &field, b->err);
-        TIDE_TRY(status);
-        if (status == TIDE_NONE)
-            break;
+    tide_wire_field field;
+    TIDE_EACH(tide_wire_next(&reader, &field, b->err)) {
         if (field.type == TIDE_WIRE_BYTES)
             TIDE_TRY(add_declaration(b, file.package, &field));
     }
@@ -307,12 +290,8 @@ tide_status tide_descriptors_new(tide_descriptors **out, tide_view set, tide_err
 
     builder b = {.made = made, .err = err};
     tide_reader reader = tide_reader_of(set);
-    for (;;) {
-        tide_wire_field field;
-        const tide_status status = tide_wire_next(&reader, &field, err);
-        TIDE_TRY(status);
-        if (status == TIDE_NONE)
-            break;
+    tide_wire_field field;
+    TIDE_EACH(tide_wire_next(&reader, &field, err)) {
         if (field.number == SET_FILE && field.type == TIDE_WIRE_BYTES)
             TIDE_TRY(add_file(&b, field.bytes));
     }

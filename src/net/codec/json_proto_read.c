@@ -302,11 +302,7 @@ static tide_status read_packed(json_reader *r, const ProtobufCFieldDescriptor *f
     size_t content_at;
     TIDE_TRY(check(r, tide_wire_begin(r->out, field->id, &content_at)));
     tide_json_token token;
-    for (;;) {
-        const tide_status status = next_element(r, field, &token);
-        TIDE_TRY(status);
-        if (status == TIDE_NONE)
-            break;
+    TIDE_EACH(next_element(r, field, &token)) {
         uint64_t value = 0;
         bool is_left_out = false;
         TIDE_TRY(is_time(format) ? read_time(r, field, format, &token, &value)
@@ -328,13 +324,10 @@ static tide_status read_array(json_reader *r, const ProtobufCFieldDescriptor *fi
     if (tide_wire_is_packable(field->type))
         return read_packed(r, field, format);
     tide_json_token token;
-    for (;;) {
-        const tide_status status = next_element(r, field, &token);
-        TIDE_TRY(status);
-        if (status == TIDE_NONE)
-            return TIDE_OK;
+    TIDE_EACH(next_element(r, field, &token)) {
         TIDE_TRY(write_value(r, field, format, &token, true));
     }
+    return TIDE_OK;
 }
 
 /* --- maps --- */

@@ -114,10 +114,7 @@ static tide_status push_spans(json_writer *w, const ProtobufCMessageDescriptor *
     for (;;) {
         const size_t at = reader.offset;
         tide_wire_field wire;
-        const tide_status status = tide_wire_next(&reader, &wire, w->err);
-        TIDE_TRY(status);
-        if (status == TIDE_NONE)
-            return TIDE_OK;
+        TIDE_OK_IF_NONE(tide_wire_next(&reader, &wire, w->err));
         note_field(w, descriptor, &wire, at, *spans_at);
     }
 }
@@ -242,14 +239,11 @@ static tide_status write_merged(json_writer *w, const ProtobufCFieldDescriptor *
 {
     TIDE_CLEANUP(tide_buffer_done) tide_buffer whole = tide_buffer_of(bytes.len);
     tide_reader reader = begin_span(bytes, found);
-    for (;;) {
-        tide_wire_field wire;
-        const tide_status status = next_in_span(w, &reader, found, field, &wire);
-        TIDE_TRY(status);
-        if (status == TIDE_NONE)
-            return write_message(w, field->descriptor, tide_buffer_view(&whole));
+    tide_wire_field wire;
+    TIDE_EACH(next_in_span(w, &reader, found, field, &wire)) {
         TIDE_TRY(check(w, tide_buffer_append_view(&whole, wire.bytes)));
     }
+    return write_message(w, field->descriptor, tide_buffer_view(&whole));
 }
 
 /* A field that is there; of several values the last one counts. */
@@ -308,12 +302,8 @@ static tide_status write_array(json_writer *w, const ProtobufCFieldDescriptor *f
     TIDE_TRY(put(w, "["));
     tide_reader reader = begin_span(bytes, found);
     bool is_first = true;
-    for (;;) {
-        tide_wire_field wire;
-        const tide_status status = next_in_span(w, &reader, found, field, &wire);
-        TIDE_TRY(status);
-        if (status == TIDE_NONE)
-            return put(w, "]");
+    tide_wire_field wire;
+    TIDE_EACH(next_in_span(w, &reader, found, field, &wire)) {
         if (wire.type == TIDE_WIRE_BYTES && tide_wire_is_packable(field->type)) {
             TIDE_TRY(write_packed(w, field, format, wire.bytes, &is_first));
             continue;
@@ -323,6 +313,7 @@ static tide_status write_array(json_writer *w, const ProtobufCFieldDescriptor *f
         is_first = false;
         TIDE_TRY(write_value(w, field, format, &wire));
     }
+    return put(w, "]");
 }
 
 /* --- maps --- */
@@ -341,17 +332,14 @@ static uint64_t narrow_number(ProtobufCType type, uint64_t value)
 static tide_status read_key(json_writer *w, const ProtobufCFieldDescriptor *key, map_entry *entry)
 {
     tide_reader reader = tide_reader_of(entry->bytes);
-    for (;;) {
-        tide_wire_field wire;
-        const tide_status status = tide_wire_next(&reader, &wire, w->err);
-        TIDE_TRY(status);
-        if (status == TIDE_NONE)
-            return TIDE_OK;
+    tide_wire_field wire;
+    TIDE_EACH(tide_wire_next(&reader, &wire, w->err)) {
         if (wire.number == key->id && fits(key, &wire)) {
             entry->key = wire.bytes;
             entry->number = narrow_number(key->type, wire.value);
         }
     }
+    return TIDE_OK;
 }
 
 static int compare_entries(const void *a, const void *b)
@@ -374,12 +362,8 @@ static tide_status gather_entries(json_writer *w, const ProtobufCFieldDescriptor
 {
     const ProtobufCMessageDescriptor *descriptor = field->descriptor;
     tide_reader reader = begin_span(bytes, found);
-    for (;;) {
-        tide_wire_field wire;
-        const tide_status status = next_in_span(w, &reader, found, field, &wire);
-        TIDE_TRY(status);
-        if (status == TIDE_NONE)
-            return TIDE_OK;
+    tide_wire_field wire;
+    TIDE_EACH(next_in_span(w, &reader, found, field, &wire)) {
         map_entry entry = {.bytes = wire.bytes};
         TIDE_TRY(read_key(w, &descriptor->fields[0], &entry));
         const tide_status added = tide_buffer_append(&w->entries, &entry, sizeof entry);
@@ -388,6 +372,7 @@ static tide_status gather_entries(json_writer *w, const ProtobufCFieldDescriptor
                              TIDE_JSON_PROTO_MAP_MAX);
         TIDE_TRY(check(w, added));
     }
+    return TIDE_OK;
 }
 
 /* A key is always a string. */
