@@ -6,7 +6,7 @@
 #include "replica/conflict.h"
 #include "replica/desk.h"
 #include "replica/node.h"
-#include "replica/value_text.h"
+#include "replica/value.h"
 #include "tidemark_templates.h"
 
 enum { TEXT_BYTES_MAX = 1 << 30 };

@@ -11,7 +11,7 @@
 #include "base/text/uuid.h"
 #include "replica/again.h"
 #include "replica/schemas.h"
-#include "replica/value_text.h"
+#include "replica/value.h"
 #include "tidemark_templates.h"
 
 /* ---- origins ---- */

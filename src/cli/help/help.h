@@ -18,3 +18,8 @@ void tide_cli_help_verb(FILE *file, const tide_cli_command *command, const tide_
 /* "tidemark sequence next NAME", as far as it fits. */
 void tide_cli_help_usage(char *out, size_t size, const tide_cli_command *command,
                          const tide_cli_verb *verb);
+
+/* tidemark help --json: the program's tables for programs, from which docs/reference is made. An
+ * object per row with "table" (verb, limit, metric). command NULL: everything. */
+TIDE_MUST_CHECK tide_status tide_cli_help_json(tide_cli *cli, const tide_cli_command *command,
+                                               tide_error *err);

@@ -1,6 +1,5 @@
 /* cmd_help.c - tidemark help [COMMAND [VERB]]: for people, as manual pages (--man), for programs (--json). */
 #include "cli/help/help.h"
-#include "cli/help/help_json.h"
 #include "cli/help/man.h"
 
 static tide_status show_help(tide_cli *cli, tide_error *err)

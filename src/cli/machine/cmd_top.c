@@ -2,16 +2,293 @@
  *
  * A thread takes snapshots, so that a slow service does not hold up the keys; the main thread shows the newest one. */
 #include <errno.h>
+#include <poll.h>
 #include <pthread.h>
+#include <stdio.h>
+#include <stdlib.h>
 #include <string.h>
 #include <sys/eventfd.h>
+#include <sys/stat.h>
+#include <sys/statvfs.h>
 #include <unistd.h>
 
-#include <poll.h>
+#include <tidemark/work.h>
 
 #include "base/cleanup.h"
 #include "base/thread.h"
+#include "cli/machine/top.h"
 #include "cli/machine/top_screen.h"
+#include "services/api/messages.h"
+#include "services/api/rpc.h"
+#include "store/url.h"
+
+/* ---- JSON ---- */
+
+static void put_gaps(tide_cli_output *out, const COLONY(ListGapsResponse) * gaps)
+{
+    tide_cli_json_array_begin(out, "gaps");
+    for (size_t i = 0; i < gaps->n_gaps; i++) {
+        const COLONY(Gap) *gap = gaps->gaps[i];
+        tide_cli_json_object_begin(out, NULL);
+        tide_cli_json_i64(out, "id", gap->id);
+        tide_cli_json_text(out, "agent_id", gap->agent_id);
+        tide_cli_json_text(out, "data_type", gap->data_type);
+        tide_cli_json_i64(out, "start_seq_id", (int64_t)gap->start_seq_id);
+        tide_cli_json_i64(out, "end_seq_id", (int64_t)gap->end_seq_id);
+        tide_cli_json_text(out, "status", gap->status);
+        tide_cli_json_text(out, "reason", gap->reason);
+        tide_cli_json_i64(out, "recovery_attempts", gap->recovery_attempts);
+        tide_cli_json_time(out, "detected_at", gap->detected_at);
+        tide_cli_json_object_end(out);
+    }
+    tide_cli_json_array_end(out);
+}
+
+static void put_work(tide_cli_output *out, const tide_top_snapshot *snapshot)
+{
+    if (!snapshot->has_work) {
+        tide_cli_json_null(out, "work");
+        return;
+    }
+    tide_cli_json_object_begin(out, "work");
+    tide_cli_json_i64(out, "active_leases", snapshot->active_leases);
+    tide_cli_json_i64(out, "stale_leases", snapshot->stale_leases);
+    tide_cli_json_array_begin(out, "items");
+    for (int i = 0; i < snapshot->work_count; i++) {
+        tide_cli_json_object_begin(out, NULL);
+        tide_cli_json_text(out, "work_type", snapshot->work[i].work_type);
+        tide_cli_json_text(out, "status", snapshot->work[i].status);
+        tide_cli_json_i64(out, "count", snapshot->work[i].count);
+        tide_cli_json_double(out, "mean_age_s", snapshot->work[i].mean_age_s);
+        tide_cli_json_object_end(out);
+    }
+    tide_cli_json_array_end(out);
+    tide_cli_json_object_end(out);
+}
+
+static void put_bytes(tide_cli_output *out, const char *key, int64_t bytes)
+{
+    if (bytes >= 0)
+        tide_cli_json_i64(out, key, bytes);
+    else
+        tide_cli_json_null(out, key);
+}
+
+static tide_status top_print_json(tide_cli *cli, const tide_top_snapshot *snapshot, tide_error *err)
+{
+    tide_cli_output *out = &cli->out;
+    tide_cli_json_begin(out);
+    tide_cli_json_time(out, "taken_at", snapshot->taken_us);
+    tide_cli_json_object_begin(out, "fleet");
+    tide_cli_fleet_json(out, snapshot->fleet);
+    tide_cli_json_object_end(out);
+    put_gaps(out, snapshot->gaps);
+    put_work(out, snapshot);
+    tide_cli_json_object_begin(out, "store");
+    tide_cli_json_text(out, "place", snapshot->place);
+    put_bytes(out, "bytes", snapshot->store_bytes);
+    put_bytes(out, "log_bytes", snapshot->log_bytes);
+    put_bytes(out, "free_bytes", snapshot->free_bytes);
+    tide_cli_json_double(out, "took_ms", (double)snapshot->took_us / 1000);
+    tide_cli_json_object_end(out);
+    return tide_cli_json_end(out, err);
+}
+
+/* ---- sources ---- */
+
+#define STATS_PATH "/tidemark.work.v1.WorkService/Stats"
+#define CALL_US INT64_C(30000000)
+
+static void top_source_done(tide_top_source *source)
+{
+    tide_cli_colony_done(&source->colony);
+}
+
+static void top_free(tide_top_snapshot *snapshot)
+{
+    if (!snapshot)
+        return;
+    if (snapshot->fleet)
+        protobuf_c_message_free_unpacked(&snapshot->fleet->base, NULL);
+    if (snapshot->gaps)
+        protobuf_c_message_free_unpacked(&snapshot->gaps->base, NULL);
+    free(snapshot);
+}
+
+/* ---- the colony ---- */
+
+static tide_status take_fleet(tide_top_source *source, tide_top_snapshot *out, tide_error *err)
+{
+    ProtobufCMessage *response = NULL;
+    COLONY(FleetRequest) request = COLONY_INIT(FLEET_REQUEST);
+    TIDE_TRY(tide_cli_colony_call(&source->colony, "Fleet", &request.base,
+                                  &tidemark__colony__v1__fleet_response__descriptor, &response,
+                                  err));
+    out->fleet = (COLONY(FleetResponse) *)response;
+    return TIDE_OK;
+}
+
+static tide_status take_gaps(tide_top_source *source, tide_top_snapshot *out, tide_error *err)
+{
+    char detected[] = "detected";
+    char recovering[] = "recovering";
+    char *statuses[] = {detected, recovering};
+    ProtobufCMessage *response = NULL;
+    COLONY(ListGapsRequest) request = COLONY_INIT(LIST_GAPS_REQUEST);
+    request.statuses = statuses;
+    request.n_statuses = 2;
+    request.limit = TIDE_TOP_GAPS_MAX;
+    TIDE_TRY(tide_cli_colony_call(&source->colony, "ListGaps", &request.base,
+                                  &tidemark__colony__v1__list_gaps_response__descriptor, &response,
+                                  err));
+    out->gaps = (COLONY(ListGapsResponse) *)response;
+    return TIDE_OK;
+}
+
+/* ---- work ---- */
+
+static tide_status keep_item(void *arg, const tide_work_stat *stat, tide_error *err)
+{
+    (void)err;
+    tide_top_snapshot *out = arg;
+    if (out->work_count == TIDE_TOP_WORK_MAX)
+        return TIDE_OK;
+    tide_top_work *row = &out->work[out->work_count++];
+    (void)snprintf(row->work_type, sizeof row->work_type, "%s", stat->work_type);
+    (void)snprintf(row->status, sizeof row->status, "%s", stat->status);
+    row->count = stat->count;
+    row->mean_age_s = stat->mean_age_s;
+    return TIDE_OK;
+}
+
+static tide_status keep_leases(void *arg, const tide_work_lease_stat *stat, tide_error *err)
+{
+    (void)err;
+    tide_top_snapshot *out = arg;
+    out->active_leases = stat->active;
+    out->stale_leases = stat->stale;
+    return TIDE_OK;
+}
+
+static tide_status keep_task(void *arg, const tide_work_task_stat *stat, tide_error *err)
+{
+    (void)arg;
+    (void)stat;
+    (void)err;
+    return TIDE_OK;
+}
+
+static void keep_answer(tide_top_snapshot *out, const WORK(StatsResponse) * answer)
+{
+    tide_error unused = {.status = TIDE_OK};
+    for (size_t i = 0; i < answer->n_items; i++) {
+        const tide_work_stat stat = {.work_type = answer->items[i]->work_type,
+                                     .status = answer->items[i]->status,
+                                     .count = answer->items[i]->count,
+                                     .mean_age_s = answer->items[i]->mean_age_s};
+        TIDE_IGNORE(keep_item(out, &stat, &unused));
+    }
+    if (answer->leases) {
+        out->active_leases = answer->leases->active;
+        out->stale_leases = answer->leases->stale;
+    }
+}
+
+static tide_status ask_work(tide_top_source *source, tide_top_snapshot *out, tide_error *err)
+{
+    TIDE_CLEANUP(tide_client_reply_done) tide_client_reply reply;
+    tide_client_reply_init(&reply);
+    const tide_client_request call = {.path = STATS_PATH,
+                                      .message = tide_view_bytes("", 0),
+                                      .is_idempotent = true,
+                                      .timeout_us = CALL_US};
+    const tide_status status = tide_client_call(source->colony.remote, &call, &reply, err);
+    if (status == TIDE_E_UNSUPPORTED || status == TIDE_E_NOT_FOUND || status == TIDE_E_DENIED)
+        return TIDE_OK; /* a colony without work items beside it */
+    TIDE_TRY(status);
+    WORK(StatsResponse) *answer = (WORK(StatsResponse) *)protobuf_c_message_unpack(
+        &tidemark__work__v1__stats_response__descriptor, NULL, reply.message.len,
+        (const uint8_t *)reply.message.ptr);
+    if (!answer)
+        return tide_fail(err, TIDE_E_DAMAGED, "the answer to Stats cannot be read");
+    keep_answer(out, answer);
+    out->has_work = true;
+    protobuf_c_message_free_unpacked(&answer->base, NULL);
+    return TIDE_OK;
+}
+
+static tide_status take_work(tide_top_source *source, tide_top_snapshot *out, tide_error *err)
+{
+    static const tide_work_stats_fns fns = {TIDE_WORK_STATS_FNS_INIT, .item = keep_item,
+                                            .lease = keep_leases, .task = keep_task};
+    if (!source->colony.store)
+        return ask_work(source, out, err);
+    TIDE_TRY(tide_work_stats(source->colony.store, &fns, out, err));
+    out->has_work = true;
+    return TIDE_OK;
+}
+
+/* ---- the store ---- */
+
+static int64_t size_of(const char *path, const char *suffix)
+{
+    char name[PATH_MAX];
+    struct stat found;
+    (void)snprintf(name, sizeof name, "%s%s", path, suffix);
+    return stat(name, &found) == 0 ? (int64_t)found.st_size : 0;
+}
+
+static void take_store(tide_top_source *source, tide_top_snapshot *out)
+{
+    static const char duckdb[] = "duckdb:";
+    const char *address = tide_cli_text(source->cli, TIDE_CLI_ADDRESS);
+    const char *url = tide_cli_text(source->cli, TIDE_CLI_STORE);
+    TIDE_CLEANUP(tide_freep) char *shown = address ? strdup(address) : tide_store_url_redact(url);
+    tide_error unused = {.status = TIDE_OK};
+    tide_store_url parsed = {.engine = TIDE_ENGINE_SQLITE, .target = url + sizeof duckdb - 1};
+    struct statvfs disk;
+    (void)snprintf(out->place, sizeof out->place, "%s", shown ? shown : "?");
+    out->store_bytes = out->log_bytes = out->free_bytes = -1;
+    if (address || (strncmp(url, duckdb, sizeof duckdb - 1) != 0 &&
+                    (tide_store_url_parse(&parsed, url, &unused) < TIDE_OK ||
+                     parsed.engine != TIDE_ENGINE_SQLITE)))
+        return;
+    out->store_bytes = size_of(parsed.target, "");
+    out->log_bytes = size_of(parsed.target, "-wal");
+    if (statvfs(parsed.target, &disk) == 0)
+        out->free_bytes = (int64_t)((double)disk.f_bavail * (double)disk.f_frsize);
+}
+
+/* ---- all of it ---- */
+
+static tide_status take(tide_top_source *source, tide_top_snapshot *out, tide_error *err)
+{
+    if (!source->is_open)
+        TIDE_TRY(
+            tide_cli_colony_open(source->cli, &source->colony, TIDE_STORE_EXISTING, false, err));
+    source->is_open = true;
+    take_store(source, out);
+    TIDE_TRY(take_fleet(source, out, err));
+    TIDE_TRY(take_gaps(source, out, err));
+    return take_work(source, out, err);
+}
+
+/* A snapshot in new memory. Opens the source where that has not been done. */
+static tide_status top_take(tide_top_source *source, tide_top_snapshot **out, tide_error *err)
+{
+    const int64_t begun_us = source->env->mono_us(source->env);
+    tide_top_snapshot *snapshot = calloc(1, sizeof *snapshot);
+    TIDE_NEED_MEMORY(snapshot, err);
+    const tide_status status = take(source, snapshot, err);
+    if (status < TIDE_OK) {
+        top_free(snapshot);
+        return status;
+    }
+    snapshot->taken_us = source->env->wall_us(source->env);
+    snapshot->took_us = source->env->mono_us(source->env) - begun_us;
+    *out = snapshot;
+    return TIDE_OK;
+}
 
 /* ---- the thread that looks ---- */
 
@@ -46,12 +323,12 @@ static void look(watcher *w)
 {
     tide_top_snapshot *snapshot = NULL;
     tide_error err = {.status = TIDE_OK};
-    const tide_status status = tide_top_take(&w->source, &snapshot, &err);
+    const tide_status status = top_take(&w->source, &snapshot, &err);
     (void)pthread_mutex_lock(&w->lock);
     w->failure = err;
     w->failure.status = status < TIDE_OK ? status : TIDE_OK;
     if (snapshot) {
-        tide_top_free(w->newest);
+        top_free(w->newest);
         w->newest = snapshot;
     }
     (void)pthread_mutex_unlock(&w->lock);
@@ -97,7 +374,7 @@ static void watcher_stop(watcher *w)
     (void)pthread_join(w->thread, NULL);
     (void)close(w->wanted_fd);
     (void)close(w->ready_fd);
-    tide_top_free(w->newest);
+    top_free(w->newest);
     (void)pthread_mutex_destroy(&w->lock);
 }
 
@@ -290,16 +567,16 @@ static tide_status print_frame(tide_cli *cli, const tide_top_snapshot *snapshot,
 static tide_status run_once(tide_cli *cli, tide_top_source *source, tide_error *err)
 {
     tide_top_snapshot *snapshot = NULL;
-    TIDE_TRY(tide_top_take(source, &snapshot, err));
-    const tide_status status = cli->out.is_json ? tide_top_print_json(cli, snapshot, err)
-                                                : print_frame(cli, snapshot, err);
-    tide_top_free(snapshot);
+    TIDE_TRY(top_take(source, &snapshot, err));
+    const tide_status status =
+        cli->out.is_json ? top_print_json(cli, snapshot, err) : print_frame(cli, snapshot, err);
+    top_free(snapshot);
     return status;
 }
 
 static void source_done(watcher *w)
 {
-    tide_top_source_done(&w->source);
+    top_source_done(&w->source);
 }
 
 static tide_status run(tide_cli *cli, tide_error *err)
@@ -310,7 +587,7 @@ static tide_status run(tide_cli *cli, tide_error *err)
     if (tide_cli_is_given(cli, TIDE_CLI_ONCE) || cli->out.is_json || !tide_top_screen_is_there())
         return run_once(cli, &w.source, err);
     /* What cannot be opened at all is an error, not a screen. */
-    TIDE_TRY(tide_top_take(&w.source, &w.newest, err));
+    TIDE_TRY(top_take(&w.source, &w.newest, err));
     return run_screen(cli, &w, err);
 }
 

@@ -27,8 +27,6 @@ typedef struct tide_top_source {
     bool is_open;
 } tide_top_source;
 
-void tide_top_source_done(tide_top_source *source); /* fits TIDE_CLEANUP */
-
 /* ---- snapshot ---- */
 
 typedef struct tide_top_work {
@@ -53,14 +51,6 @@ typedef struct tide_top_snapshot {
     int64_t log_bytes;
     int64_t free_bytes;
 } tide_top_snapshot;
-
-/* A snapshot in new memory. Opens the source where that has not been done. */
-TIDE_MUST_CHECK tide_status tide_top_take(tide_top_source *source, tide_top_snapshot **out,
-                                          tide_error *err);
-void tide_top_free(tide_top_snapshot *snapshot); /* takes NULL */
-
-TIDE_MUST_CHECK tide_status tide_top_print_json(tide_cli *cli, const tide_top_snapshot *snapshot,
-                                                tide_error *err);
 
 /* ---- frame ---- */
 

@@ -4,7 +4,7 @@
 #include "base/cleanup.h"
 #include "base/text/json_tree.h"
 #include "cli/replica/cmd_replica.h"
-#include "replica/value_text.h"
+#include "replica/value.h"
 
 enum { VALUE_TEXT_MAX = 1 << 30 };
 
