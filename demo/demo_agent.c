@@ -279,7 +279,7 @@ void tide_demo_agent_disturb(tide_demo_agent *agent, tide_demo_fault fault, int6
     wake(agent);
 }
 
-tide_demo_standing tide_demo_agent_look(tide_demo_agent *agent)
+tide_demo_standing tide_demo_agent_show(tide_demo_agent *agent)
 {
     const int64_t paused_us = atomic_load(&agent->pause_until_us) - now_us(agent);
     const int64_t dropped_us = atomic_load(&agent->drop_until_us) - now_us(agent);

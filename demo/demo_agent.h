@@ -41,4 +41,4 @@ const char *tide_demo_agent_address(const tide_demo_agent *agent); /* the proxy'
 
 /* pause, resume, drop, wipe; others do nothing. */
 void tide_demo_agent_disturb(tide_demo_agent *agent, tide_demo_fault fault, int64_t for_us);
-tide_demo_standing tide_demo_agent_look(tide_demo_agent *agent);
+tide_demo_standing tide_demo_agent_show(tide_demo_agent *agent);

@@ -6,10 +6,10 @@
 /* X(id, name, seconds that it lasts, is it an agent's, in words: %s is the agent) */
 #define TIDE_DEMO_FAULTS(X)                                                                        \
     X(PAUSE, "pause", 45, 1,                                                                       \
-      "%s does not answer for 45 s: a simulated one still tells how much it has, and its lag "     \
-      "grows; a process tells nothing, and is degraded after 30 s. Then it catches up, and "       \
+      "%s does not answer for 45 s: a simulated one still reports how much it has, and its lag "   \
+      "grows; a process reports nothing, and is degraded after 30 s. Then it catches up, and "     \
       "nothing is lost")                                                                           \
-    X(RESUME, "resume", 0, 1, "%s answers again: what it had to tell meanwhile is read now")       \
+    X(RESUME, "resume", 0, 1, "%s answers again: what it stored meanwhile is read now")            \
     X(DROP, "drop", 10, 1,                                                                         \
       "connections to %s break off for 10 s: pages are asked for again, nothing is stored twice")  \
     X(LATE, "late", 6, 1,                                                                          \

@@ -202,7 +202,7 @@ static void reply_or_end(tide_call *call, tide_status status, const tide_buffer 
 static void end_watch(tide_demo_fleet *fleet, member *m);
 
 /* A question that is not answered: the caller's own patience ends it. */
-static void keep_silent(tide_demo_fleet *fleet, member *m, tide_call *call)
+static void mute(tide_demo_fleet *fleet, member *m, tide_call *call)
 {
     end_watch(fleet, m);
     tide_call_hold(call);
@@ -219,7 +219,7 @@ static void run_query(tide_call *call, tide_view message, void *arg)
     TIDE_HOLD(&fleet->lock);
     member *m = meet(fleet, call);
     if (m && is_under(fleet, m, TIDE_DEMO_PAUSE)) {
-        keep_silent(fleet, m, call);
+        mute(fleet, m, call);
     } else if (m) {
         const tide_sim_time time = time_of(fleet);
         tide_status status = tide_sim_read_question(&question, tide_call_path(call), message, &err);
@@ -229,7 +229,7 @@ static void run_query(tide_call *call, tide_view message, void *arg)
     }
 }
 
-static void tell_streams(tide_demo_fleet *fleet, const member *m, tide_call *call)
+static void report_streams(tide_demo_fleet *fleet, const member *m, tide_call *call)
 {
     tide_error err = {0};
     const tide_sim_time time = time_of(fleet);
@@ -265,7 +265,7 @@ static void end_watch(tide_demo_fleet *fleet, member *m)
     if (is_query)
         tide_call_end(call, tide_fail(&err, TIDE_E_UNAVAILABLE, "it was paused: ask again"), &err);
     else
-        tell_streams(fleet, m, call);
+        report_streams(fleet, m, call);
     tide_call_release(call);
 }
 
@@ -283,7 +283,7 @@ static void run_watch(tide_call *call, tide_view message, void *arg)
     TIDE_HOLD(&fleet->lock);
     member *m = meet(fleet, call);
     if (m && (has_news(m, request) || request->wait_ms == 0)) {
-        tell_streams(fleet, m, call);
+        report_streams(fleet, m, call);
     } else if (m) {
         const uint32_t wait_ms =
             request->wait_ms < WATCH_MS_MAX ? request->wait_ms : (uint32_t)WATCH_MS_MAX;
@@ -300,7 +300,7 @@ static void run_list(tide_call *call, tide_view message, void *arg)
     TIDE_HOLD(&fleet->lock);
     member *m = meet(fleet, call);
     if (m)
-        tell_streams(fleet, m, call);
+        report_streams(fleet, m, call);
 }
 
 #define QUERY(path_)                                                                               \
@@ -421,7 +421,7 @@ void tide_demo_fleet_disturb(tide_demo_fleet *fleet, int index, tide_demo_fault 
     (void)eventfd_write(fleet->waker, 1);
 }
 
-tide_demo_standing tide_demo_fleet_look(tide_demo_fleet *fleet, int index)
+tide_demo_standing tide_demo_fleet_show(tide_demo_fleet *fleet, int index)
 {
     static const struct {
         tide_demo_fault fault;
@@ -482,7 +482,7 @@ static tide_status serve(tide_demo_fleet *fleet, tide_error *err)
                               err));
     const char *colon = strrchr(tide_server_address(fleet->server, 0), ':');
     fleet->port = colon ? (int)strtol(colon + 1, NULL, 10) : 0;
-    save(fleet, false); /* before the first number is told */
+    save(fleet, false); /* before the first number is sent */
     TIDE_TRY(tide_thread_start(&fleet->thread, run, fleet, err));
     fleet->has_thread = true;
     return TIDE_OK;

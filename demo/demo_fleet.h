@@ -43,7 +43,7 @@ void tide_demo_fleet_address(const tide_demo_fleet *fleet, int index, char *out)
 
 void tide_demo_fleet_disturb(tide_demo_fleet *fleet, int index, tide_demo_fault fault,
                              int64_t for_us);
-tide_demo_standing tide_demo_fleet_look(tide_demo_fleet *fleet, int index);
+tide_demo_standing tide_demo_fleet_show(tide_demo_fleet *fleet, int index);
 
 /* ---- how far simulated agents are, in a file ---- */
 

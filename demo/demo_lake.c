@@ -204,7 +204,7 @@ static tide_status fork_catalog(tide_demo_lake *lake, tide_error *err)
     return append(lake, name, true, err);
 }
 
-static tide_status keep_small(tide_demo_lake *lake, tide_error *err)
+static tide_status trim(tide_demo_lake *lake, tide_error *err)
 {
     TIDE_CLEANUP(tide_buffer_done) tide_buffer request;
     begin_request(&request);
@@ -219,7 +219,7 @@ static tide_status keep_small(tide_demo_lake *lake, tide_error *err)
     return ask(lake, "Cleanup", &request, NULL, err);
 }
 
-static tide_status take_turn(tide_demo_lake *lake, tide_error *err)
+static tide_status run_turn(tide_demo_lake *lake, tide_error *err)
 {
     const int64_t turn = lake->turn;
     if (turn == 0)
@@ -232,7 +232,7 @@ static tide_status take_turn(tide_demo_lake *lake, tide_error *err)
         TIDE_TRY(collide(lake, err));
     }
     if (turn % KEEP_TURNS == KEEP_TURNS - 1)
-        TIDE_TRY(keep_small(lake, err));
+        TIDE_TRY(trim(lake, err));
     return TIDE_OK;
 }
 
@@ -249,7 +249,7 @@ static void *run(void *arg)
     tide_demo_lake *lake = arg;
     while (!atomic_load(&lake->is_over)) {
         tide_error err = {0};
-        const bool is_done = take_turn(lake, &err) >= TIDE_OK;
+        const bool is_done = run_turn(lake, &err) >= TIDE_OK;
         if (is_done)
             lake->is_resting = false;
         else

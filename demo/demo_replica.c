@@ -107,7 +107,7 @@ static void count_shelf(tide_demo_replica *replica)
         write_one(replica, shop, TIDE_TEMPLATE_DEMO_STOCK_COUNT, item, below(replica, 100));
 }
 
-static void take_turn(tide_demo_replica *replica)
+static void run_turn(tide_demo_replica *replica)
 {
     const int64_t turn = replica->turn++;
     for (int shop = 0; shop < SHOPS; shop++) {
@@ -129,7 +129,7 @@ static void *run(void *arg)
     for (int i = 0; i < ITEMS; i++)
         write_one(replica, 0, TIDE_TEMPLATE_DEMO_STOCK_FILL, items[i], 40);
     while (!atomic_load(&replica->is_over)) {
-        take_turn(replica);
+        run_turn(replica);
         struct pollfd waker = {.fd = replica->waker, .events = POLLIN};
         (void)poll(&waker, 1, TURN_MS);
     }

@@ -51,11 +51,11 @@ int tide_demo_find_agent(const tide_demo *demo, const char *name)
     return -1;
 }
 
-static tide_demo_standing look_at(const tide_demo *demo, int index)
+static tide_demo_standing check(const tide_demo *demo, int index)
 {
     return index < demo->process_count
-               ? tide_demo_agent_look(demo->processes[index])
-               : tide_demo_fleet_look(demo->fleet, index - demo->process_count);
+               ? tide_demo_agent_show(demo->processes[index])
+               : tide_demo_fleet_show(demo->fleet, index - demo->process_count);
 }
 
 /* ---- looking ---- */
@@ -80,7 +80,7 @@ static void fill_words(char out[WORDS_SIZE], const char *words, const char *agen
 static tide_status put_agents(const tide_demo *demo, tide_buffer *out, tide_error *err)
 {
     for (int i = 0; i < demo->agent_count; i++) {
-        const tide_demo_standing standing = look_at(demo, i);
+        const tide_demo_standing standing = check(demo, i);
         UP(DemoAgent) agent = UP_INIT(DEMO_AGENT);
         agent.name = tide_rpc_borrow(demo->names[i]);
         agent.kind = tide_rpc_borrow(i < demo->process_count ? "process" : "simulated");
@@ -110,7 +110,7 @@ static tide_status put_faults(tide_buffer *out, tide_error *err)
 static tide_status put_workers(const tide_demo *demo, tide_buffer *out, tide_error *err)
 {
     int64_t pids[TIDE_DEMO_WORKERS];
-    tide_demo_work_look(demo->work, pids);
+    tide_demo_work_show(demo->work, pids);
     for (int i = 0; i < TIDE_DEMO_WORKERS; i++) {
         char name[32];
         UP(DemoWorker) worker = UP_INIT(DEMO_WORKER);
@@ -150,7 +150,7 @@ static int choose(const tide_demo *demo, tide_demo_fault fault)
         return demo->process_count + (int)(bits % (uint64_t)simulated);
     const int first = (int)(bits % (uint64_t)demo->agent_count);
     for (int i = 0; fault == TIDE_DEMO_RESUME && i < demo->agent_count; i++) {
-        const char *state = look_at(demo, i).state;
+        const char *state = check(demo, i).state;
         if (strcmp(state, "paused") == 0 || strcmp(state, "dropped") == 0)
             return i;
     }
@@ -163,8 +163,7 @@ static tide_status disturb_agent(tide_demo *demo, tide_demo_fault fault, const c
     const int index = *name ? tide_demo_find_agent(demo, name) : choose(demo, fault);
     if (index < 0)
         return tide_fail(err, TIDE_E_NOT_FOUND,
-                         "no agent '%s' in the demonstration: 'tidemark demo ls' tells which",
-                         name);
+                         "no agent '%s' in the demonstration: 'tidemark demo ls' lists them", name);
     const bool is_process = index < demo->process_count;
     if (is_process && fault == TIDE_DEMO_LATE)
         return tide_fail(err, TIDE_E_INVALID,

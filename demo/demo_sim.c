@@ -44,7 +44,7 @@ static bool is_late(const tide_sim *sim, tide_stream_kind kind, int64_t seq)
 
 /* ---- questions ---- */
 
-/* Which stream: the four of eBPF share a call, and are told apart by what is selected. */
+/* Which stream: the four of eBPF share a call, and differ by what is selected. */
 static bool is_asked(const tide_colony_type *type, int64_t metric_type, bool has_traces)
 {
     if (type->stream->kind == TIDE_STREAM_BEYLA_TRACES)

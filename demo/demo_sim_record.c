@@ -1,4 +1,4 @@
-/* demo_sim_record.c - what simulated agents have to tell: contents that follow from agent, stream
+/* demo_sim_record.c - records of simulated agents: contents that follow from agent, stream
  * and number. */
 #include <inttypes.h>
 #include <math.h>

@@ -119,7 +119,7 @@ static void start_worker(tide_demo_work *work, worker *w, int number)
     w->again_us = now_us(work) + REST_US;
 }
 
-static void look_after_workers(tide_demo_work *work)
+static void check_workers(tide_demo_work *work)
 {
     TIDE_HOLD(&work->lock);
     for (int i = 0; i < WORKERS; i++) {
@@ -166,7 +166,7 @@ tide_status tide_demo_work_kill(tide_demo_work *work, int *number, tide_error *e
                                   "no worker runs just now: try again in a moment");
 }
 
-void tide_demo_work_look(tide_demo_work *work, int64_t pids[TIDE_DEMO_WORKERS])
+void tide_demo_work_show(tide_demo_work *work, int64_t pids[TIDE_DEMO_WORKERS])
 {
     memset(pids, 0, TIDE_DEMO_WORKERS * sizeof pids[0]);
     if (!work)
@@ -204,7 +204,7 @@ typedef struct old_tasks {
     int64_t highest;
 } old_tasks;
 
-static tide_status look_at_task(void *arg, const tide_task *task, tide_error *err)
+static tide_status check_task(void *arg, const tide_task *task, tide_error *err)
 {
     old_tasks *old = arg;
     (void)err;
@@ -225,7 +225,7 @@ static tide_status clean(tide_demo_work *work, tide_error *err)
     TIDE_CLEANUP(tide_freep) old_tasks *old = calloc(1, sizeof *old);
     TIDE_NEED_MEMORY(old, err);
     old->before_us = env->wall_us(env) - TIDE_DEMO_TASK_US;
-    TIDE_TRY(tide_task_list(work->options.store, NULL, LIST_MAX, look_at_task, old, err));
+    TIDE_TRY(tide_task_list(work->options.store, NULL, LIST_MAX, check_task, old, err));
     if (work->task_count < old->highest)
         work->task_count = old->highest; /* of an earlier start */
     for (int i = 0; i < old->count; i++) {
@@ -245,7 +245,7 @@ static void shorten_log(const tide_demo_work *work)
                        TIDE_F("file", work->log), TIDE_F_END);
 }
 
-static void tell(const tide_demo_work *work, const char *what, const tide_error *err)
+static void log_failure(const tide_demo_work *work, const char *what, const tide_error *err)
 {
     tide_log_write(work->options.log, TIDE_LOG_WARN, what, TIDE_F("error", err->text), TIDE_F_END);
 }
@@ -255,17 +255,17 @@ static void *run(void *arg)
     tide_demo_work *work = arg;
     while (!atomic_load(&work->is_over)) {
         tide_error err = {0};
-        look_after_workers(work);
+        check_workers(work);
         if (now_us(work) >= work->clean_us) {
             work->clean_us = now_us(work) + CLEAN_US;
             shorten_log(work);
             if (clean(work, &err) < TIDE_OK)
-                tell(work, "old tasks of the demonstration were not removed", &err);
+                log_failure(work, "old tasks of the demonstration were not removed", &err);
         }
         if (now_us(work) >= work->task_us) {
             work->task_us = now_us(work) + TASK_US;
             if (add_task(work, &err) < TIDE_OK)
-                tell(work, "a task of the demonstration was not made", &err);
+                log_failure(work, "a task of the demonstration was not made", &err);
         }
         struct pollfd waker = {.fd = work->waker, .events = POLLIN};
         (void)poll(&waker, 1, TURN_MS);

@@ -37,4 +37,4 @@ TIDE_MUST_CHECK tide_status tide_demo_work_kill(tide_demo_work *work, int *numbe
 
 /* The process of each; 0: it is down. */
 enum { TIDE_DEMO_WORKERS = 2 };
-void tide_demo_work_look(tide_demo_work *work, int64_t pids[TIDE_DEMO_WORKERS]);
+void tide_demo_work_show(tide_demo_work *work, int64_t pids[TIDE_DEMO_WORKERS]);

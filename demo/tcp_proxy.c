@@ -80,7 +80,7 @@ static bool is_cut(const tide_tcp_proxy *proxy)
     return proxy->env->mono_us(proxy->env) < atomic_load(&proxy->cut_until_us);
 }
 
-static void take_one(tide_tcp_proxy *proxy)
+static void pick_one(tide_tcp_proxy *proxy)
 {
     const int one = 1;
     const int fd = accept4(proxy->listener, NULL, NULL, SOCK_CLOEXEC | SOCK_NONBLOCK);
@@ -198,7 +198,7 @@ static void turn(tide_tcp_proxy *proxy)
             if (!move(*slots[i], &fds[2 + 2 * i]))
                 close_pair(slots[i]);
     if (fds[0].revents & POLLIN)
-        take_one(proxy);
+        pick_one(proxy);
 }
 
 static void *run(void *arg)

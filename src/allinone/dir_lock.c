@@ -21,7 +21,7 @@ static tide_status fail(const char *what, const char *path, tide_error *err)
 }
 
 /* The words name who holds it: the holder has written its number there. */
-static tide_status tell_holder(int fd, const char *path, tide_error *err)
+static tide_status report_holder(int fd, const char *path, tide_error *err)
 {
     char text[32] = "";
     if (pread(fd, text, sizeof text - 1, 0) < 0)
@@ -31,11 +31,11 @@ static tide_status tell_holder(int fd, const char *path, tide_error *err)
                              path, text[0] ? text : "unknown");
 }
 
-static tide_status take(int fd, const char *path, tide_error *err)
+static tide_status lock_directory(int fd, const char *path, tide_error *err)
 {
     char text[32];
     if (flock(fd, LOCK_EX | LOCK_NB) != 0)
-        return tell_holder(fd, path, err);
+        return report_holder(fd, path, err);
     const int len = snprintf(text, sizeof text, "%d", (int)getpid());
     if (ftruncate(fd, 0) != 0 || pwrite(fd, text, (size_t)len, 0) != len)
         return fail("write", path, err);
@@ -52,7 +52,7 @@ tide_status tide_dir_lock(int *out, const char *dir, tide_error *err)
     const int fd = open(path, O_RDWR | O_CREAT | O_CLOEXEC, 0600);
     if (fd < 0)
         return fail("open", path, err);
-    const tide_status status = take(fd, path, err);
+    const tide_status status = lock_directory(fd, path, err);
     if (status < TIDE_OK) {
         (void)close(fd);
         return status;

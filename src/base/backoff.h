@@ -4,7 +4,7 @@
  * min(cap, base * 2^k). Clients that failed together do not come back together, and the mean wait
  * still doubles. The lower bound keeps a lucky draw from turning into a busy loop.
  *
- * This only computes; whoever retries (the transaction runner, the transport) does the waiting.
+ * This only computes; the caller that retries (transaction runner, transport) waits.
  *
  * Threads: pure, apart from the env that is given. */
 #pragma once

@@ -1,6 +1,6 @@
 /* buffer.h - bytes that grow up to a stated maximum, and the reader that takes them apart again.
  *
- * A tide_buffer is told at birth how long it may ever get: no peer, file or loop can make it eat
+ * A tide_buffer gets its maximum length when it is made: no peer, file or loop can make it eat
  * the machine. An append either happens as a whole or changes nothing (TIDE_E_LIMIT: over the
  * maximum; TIDE_E_NOMEM). Behind the last byte there is always a NUL that does not count, so a
  * buffer that holds text can be used as a C string.

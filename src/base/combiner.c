@@ -33,43 +33,43 @@ struct tide_combiner {
 tide_combiner *tide_combiner_new(int batch_max, int leader_max)
 {
     assert(batch_max > 0 && batch_max <= TIDE_COMBINER_BATCH_MAX && leader_max > 0);
-    tide_combiner *crew = calloc(1, sizeof *crew);
-    if (!crew)
+    tide_combiner *combiner = calloc(1, sizeof *combiner);
+    if (!combiner)
         return NULL;
-    crew->batch_max = batch_max;
-    crew->leader_max = leader_max;
-    (void)pthread_mutex_init(&crew->lock, NULL);
-    return crew;
+    combiner->batch_max = batch_max;
+    combiner->leader_max = leader_max;
+    (void)pthread_mutex_init(&combiner->lock, NULL);
+    return combiner;
 }
 
-void tide_combiner_free(tide_combiner *crew)
+void tide_combiner_free(tide_combiner *combiner)
 {
-    if (!crew)
+    if (!combiner)
         return;
-    assert(!crew->lines && "somebody is still inside");
-    (void)pthread_mutex_destroy(&crew->lock);
-    free(crew);
+    assert(!combiner->lines && "a member is still inside");
+    (void)pthread_mutex_destroy(&combiner->lock);
+    free(combiner);
 }
 
-static line *find_line(tide_combiner *crew, int64_t key)
+static line *find_line(tide_combiner *combiner, int64_t key)
 {
-    for (line *at = crew->lines; at; at = at->next)
+    for (line *at = combiner->lines; at; at = at->next)
         if (at->key == key)
             return at;
     line *fresh = calloc(1, sizeof *fresh);
     if (!fresh)
         return NULL;
     fresh->key = key;
-    fresh->next = crew->lines;
-    crew->lines = fresh;
+    fresh->next = combiner->lines;
+    combiner->lines = fresh;
     return fresh;
 }
 
-static void leave_line(tide_combiner *crew, line *left)
+static void leave_line(tide_combiner *combiner, line *left)
 {
     if (--left->inside > 0)
         return;
-    for (line **at = &crew->lines; *at; at = &(*at)->next) {
+    for (line **at = &combiner->lines; *at; at = &(*at)->next) {
         if (*at == left) {
             *at = left->next;
             free(left);
@@ -78,14 +78,14 @@ static void leave_line(tide_combiner *crew, line *left)
     }
 }
 
-static void wake_first(const tide_combiner *crew, line *of)
+static void wake_first(const tide_combiner *combiner, line *of)
 {
-    if (of->first && of->leaders < crew->leader_max)
+    if (of->first && of->leaders < combiner->leader_max)
         (void)pthread_cond_signal(&of->first->changed);
 }
 
 struct tide_combiner_turn {
-    tide_combiner *crew;
+    tide_combiner *combiner;
     line *of;
     bool is_passed;
 };
@@ -97,21 +97,21 @@ static void end_turn(tide_combiner_turn *turn)
         return;
     turn->is_passed = true;
     turn->of->leaders--;
-    wake_first(turn->crew, turn->of);
+    wake_first(turn->combiner, turn->of);
 }
 
 void tide_combiner_pass(tide_combiner_turn *turn)
 {
     if (!turn)
         return;
-    TIDE_HOLD(&turn->crew->lock);
+    TIDE_HOLD(&turn->combiner->lock);
     end_turn(turn);
 }
 
-static int take_batch(const tide_combiner *crew, line *from, member **batch)
+static int next_batch(const tide_combiner *combiner, line *from, member **batch)
 {
     int count = 0;
-    while (from->first && count < crew->batch_max) {
+    while (from->first && count < combiner->batch_max) {
         batch[count++] = from->first;
         from->first = from->first->next;
     }
@@ -121,19 +121,19 @@ static int take_batch(const tide_combiner *crew, line *from, member **batch)
 }
 
 /* With the lock held; given back with it. */
-static void lead(tide_combiner *crew, line *of, tide_combiner_fn *fn)
+static void lead(tide_combiner *combiner, line *of, tide_combiner_fn *fn)
 {
     member *batch[TIDE_COMBINER_BATCH_MAX];
     void *whats[TIDE_COMBINER_BATCH_MAX];
-    const int count = take_batch(crew, of, batch);
+    const int count = next_batch(combiner, of, batch);
     of->leaders++;
-    wake_first(crew, of);
-    (void)pthread_mutex_unlock(&crew->lock);
+    wake_first(combiner, of);
+    (void)pthread_mutex_unlock(&combiner->lock);
     for (int i = 0; i < count; i++)
         whats[i] = batch[i]->what;
-    tide_combiner_turn turn = {.crew = crew, .of = of};
+    tide_combiner_turn turn = {.combiner = combiner, .of = of};
     fn(&turn, whats, count);
-    (void)pthread_mutex_lock(&crew->lock);
+    (void)pthread_mutex_lock(&combiner->lock);
     for (int i = 0; i < count; i++) {
         batch[i]->is_done = true;
         (void)pthread_cond_signal(&batch[i]->changed);
@@ -141,12 +141,12 @@ static void lead(tide_combiner *crew, line *of, tide_combiner_fn *fn)
     end_turn(&turn);
 }
 
-void tide_combiner_do(tide_combiner *crew, int64_t key, void *what, tide_combiner_fn *fn)
+void tide_combiner_do(tide_combiner *combiner, int64_t key, void *what, tide_combiner_fn *fn)
 {
-    (void)pthread_mutex_lock(&crew->lock);
-    line *mine = find_line(crew, key);
+    (void)pthread_mutex_lock(&combiner->lock);
+    line *mine = find_line(combiner, key);
     if (!mine) { /* no memory for a line: alone, then */
-        (void)pthread_mutex_unlock(&crew->lock);
+        (void)pthread_mutex_unlock(&combiner->lock);
         fn(NULL, &what, 1);
         return;
     }
@@ -158,30 +158,30 @@ void tide_combiner_do(tide_combiner *crew, int64_t key, void *what, tide_combine
     else
         mine->first = &me;
     mine->last = &me;
-    while (!me.is_done && (mine->first != &me || mine->leaders >= crew->leader_max))
-        (void)pthread_cond_wait(&me.changed, &crew->lock);
+    while (!me.is_done && (mine->first != &me || mine->leaders >= combiner->leader_max))
+        (void)pthread_cond_wait(&me.changed, &combiner->lock);
     if (!me.is_done)
-        lead(crew, mine, fn);
-    leave_line(crew, mine);
-    (void)pthread_mutex_unlock(&crew->lock);
+        lead(combiner, mine, fn);
+    leave_line(combiner, mine);
+    (void)pthread_mutex_unlock(&combiner->lock);
     (void)pthread_cond_destroy(&me.changed);
 }
 
-int tide_combiner_queued(tide_combiner *crew, int64_t key)
+int tide_combiner_queued(tide_combiner *combiner, int64_t key)
 {
     int count = 0;
-    TIDE_HOLD(&crew->lock);
-    for (const line *at = crew->lines; at; at = at->next)
+    TIDE_HOLD(&combiner->lock);
+    for (const line *at = combiner->lines; at; at = at->next)
         for (const member *m = at->key == key ? at->first : NULL; m; m = m->next)
             count++;
     return count;
 }
 
-int tide_combiner_waiting(tide_combiner *crew)
+int tide_combiner_waiting(tide_combiner *combiner)
 {
     int count = 0;
-    TIDE_HOLD(&crew->lock);
-    for (const line *at = crew->lines; at; at = at->next)
+    TIDE_HOLD(&combiner->lock);
+    for (const line *at = combiner->lines; at; at = at->next)
         for (const member *m = at->first; m; m = m->next)
             count++;
     return count;

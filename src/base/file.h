@@ -1,6 +1,6 @@
 /* file.h - the whole of a small file: settings, certificates, keys, tokens.
  *
- * Such files are written by people and tools; they can be missing, forbidden, a directory, or far larger than anybody
+ * Such files are written by people and tools; they can be missing, forbidden, a directory, or far larger than any
  * meant. The buffer's maximum is the file's. The words of a failure name the path.
  *
  * Threads: pure, apart from the file. */

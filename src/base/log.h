@@ -1,4 +1,4 @@
-/* log.h - what a program tells its operator: one line per event.
+/* log.h - the program log: one line per event, for operators.
  *
  *     tide_log_write(log, TIDE_LOG_INFO, "opened", TIDE_F("url", url), TIDE_FI("ms", 12),
  *                    TIDE_F_END);
@@ -35,8 +35,8 @@ enum {
 };
 
 typedef enum tide_log_level {
-    TIDE_LOG_ERROR, /* somebody has to act */
-    TIDE_LOG_WARN,  /* somebody may want to act */
+    TIDE_LOG_ERROR, /* an operator has to act */
+    TIDE_LOG_WARN,  /* an operator may want to act */
     TIDE_LOG_INFO,
     TIDE_LOG_DEBUG,
 } tide_log_level;

@@ -73,9 +73,9 @@ tide_status tide_agent_clients_client(tide_agent_clients *links, const char *add
     return tide_client_open(out, &options, err);
 }
 
-tide_status tide_agent_clients_ask(tide_agent_clients *links, tide_store *store,
-                                   const char *agent_id, const char *path, tide_view request,
-                                   tide_buffer *answer, tide_error *err)
+tide_status tide_agent_clients_call(tide_agent_clients *links, tide_store *store,
+                                    const char *agent_id, const char *path, tide_view request,
+                                    tide_buffer *answer, tide_error *err)
 {
     tide_agent_row row;
     const tide_status status = tide_registry_find(store, agent_id, &row, err);

@@ -37,7 +37,7 @@ TIDE_MUST_CHECK tide_status tide_agent_clients_client(tide_agent_clients *links,
 int64_t tide_agent_clients_held(const tide_agent_clients *links);
 
 /* Ask a registered agent and wait for its answer. TIDE_E_NOT_FOUND: there is no such agent. */
-TIDE_MUST_CHECK tide_status tide_agent_clients_ask(tide_agent_clients *links, tide_store *store,
-                                                   const char *agent_id, const char *path,
-                                                   tide_view request, tide_buffer *answer,
-                                                   tide_error *err);
+TIDE_MUST_CHECK tide_status tide_agent_clients_call(tide_agent_clients *links, tide_store *store,
+                                                    const char *agent_id, const char *path,
+                                                    tide_view request, tide_buffer *answer,
+                                                    tide_error *err);

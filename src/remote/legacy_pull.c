@@ -188,8 +188,8 @@ static tide_status put_times(tide_foreign_tx *tx, void *arg, tide_error *err)
 
 /* ---- pages ---- */
 
-static tide_status take_page(pulling *p, stream *s, const REPLICA(TableEventsResponse) * page,
-                             tide_error *err)
+static tide_status receive_page(pulling *p, stream *s, const REPLICA(TableEventsResponse) * page,
+                                tide_error *err)
 {
     tide_arena_reset(&s->arena);
     free(s->items);
@@ -266,7 +266,7 @@ static tide_status read_page(pulling *p, stream *s, tide_error *err)
             s->page_size = s->page_size > 8 ? s->page_size / 8 : 1;
     }
     TIDE_TRY(status);
-    TIDE_TRY(take_page(p, s, page, err));
+    TIDE_TRY(receive_page(p, s, page, err));
     return move_on(p, s, page, err);
 }
 
@@ -401,20 +401,20 @@ tide_status tide_table_events_pull(tide_node *node, const tide_table_events_sour
 
 /* ---- a node behind a network ---- */
 
-static tide_status ask_remote(void *arg, const REPLICA(TableEventsRequest) * request,
-                              const REPLICA(TableEventsResponse) * *out, tide_error *err)
+static tide_status request_remote(void *arg, const REPLICA(TableEventsRequest) * request,
+                                  const REPLICA(TableEventsResponse) * *out, tide_error *err)
 {
     ProtobufCMessage *response = NULL;
     TIDE_CLEANUP(tide_buffer_done) tide_buffer bytes = tide_buffer_of(TIDE_RPC_ANSWER_MAX);
     TIDE_TRY(tide_rpc_pack(&bytes, &request->base, err));
-    TIDE_TRY(tide_remote_ask(arg, "TableEvents", &bytes,
-                             &tidemark__replica__v1__table_events_response__descriptor, &response,
-                             err));
+    TIDE_TRY(tide_remote_call(arg, "TableEvents", &bytes,
+                              &tidemark__replica__v1__table_events_response__descriptor, &response,
+                              err));
     *out = (const REPLICA(TableEventsResponse) *)response;
     return TIDE_OK;
 }
 
-static tide_status tell_pulled(const char *name, const tide_table_events_pulled *pulled,
+static tide_status fail_pulled(const char *name, const tide_table_events_pulled *pulled,
                                tide_error *err)
 {
     if (pulled->bodyless > 0)
@@ -440,7 +440,7 @@ tide_status tide_remote_sync(tide_node *node, tide_peer *here, tide_remote *ther
 {
     tide_table_events_pulled pulled;
     const tide_table_events_source source = {
-        .arg = there, .name = tide_remote_peer(there)->name, .ask = ask_remote};
+        .arg = there, .name = tide_remote_peer(there)->name, .ask = request_remote};
     tide_status status = tide_sync(here, tide_remote_peer(there), options, out, err);
     if (status >= TIDE_OK && out->differs && !options->is_push_only && !options->is_pull_only) {
         TIDE_TRY(tide_remote_mend(node, there, options, err));
@@ -450,5 +450,5 @@ tide_status tide_remote_sync(tide_node *node, tide_peer *here, tide_remote *ther
         return status;
     TIDE_TRY(tide_table_events_pull(node, &source, &pulled, err));
     out->pulled = pulled.applied;
-    return tell_pulled(source.name, &pulled, err);
+    return fail_pulled(source.name, &pulled, err);
 }

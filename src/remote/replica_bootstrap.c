@@ -26,8 +26,8 @@ typedef struct offer {
     uint8_t digest[TIDE_SHA256_LEN];
 } offer;
 
-static tide_status look(const tide_bootstrap *b, const char *what, int64_t done, int64_t total,
-                        tide_error *err)
+static tide_status report(const tide_bootstrap *b, const char *what, int64_t done, int64_t total,
+                          tide_error *err)
 {
     if (!b->watch)
         return TIDE_OK;
@@ -52,14 +52,14 @@ static tide_status read_offer(offer *out, const REPLICA(Snapshot) * from, tide_e
 }
 
 /* TIDE_NONE: none yet, ask again. */
-static tide_status ask_for_offer(tide_bootstrap *b, offer *out, tide_error *err)
+static tide_status request_offer(tide_bootstrap *b, offer *out, tide_error *err)
 {
     ProtobufCMessage *response = NULL;
     REPLICA(ListSnapshotsRequest) request = REPLICA_INIT(LIST_SNAPSHOTS_REQUEST);
     TIDE_CLEANUP(tide_buffer_done) tide_buffer bytes = tide_buffer_of(TIDE_RPC_ANSWER_MAX);
     request.make = true;
     TIDE_TRY(tide_rpc_pack(&bytes, &request.base, err));
-    const tide_status status = tide_remote_ask(
+    const tide_status status = tide_remote_call(
         b->remote, "ListSnapshots", &bytes,
         &tidemark__replica__v1__list_snapshots_response__descriptor, &response, err);
     if (status == TIDE_E_UNSUPPORTED)
@@ -81,10 +81,10 @@ static tide_status find_offer(tide_bootstrap *b, offer *out, tide_error *err)
     tide_env *env = tide_foreign_env(tide_node_file(b->node));
     const int64_t until_us = env->mono_us(env) + (b->wait_us > 0 ? b->wait_us : WAIT_US);
     for (;;) {
-        const tide_status status = ask_for_offer(b, out, err);
+        const tide_status status = request_offer(b, out, err);
         if (status != TIDE_NONE)
             return status;
-        TIDE_TRY(look(b, "waiting for the peer's snapshot", 0, 0, err));
+        TIDE_TRY(report(b, "waiting for the peer's snapshot", 0, 0, err));
         if (env->mono_us(env) >= until_us)
             return tide_fail(err, TIDE_E_TIMEOUT, "the peer is still making a snapshot");
         env->sleep_us(env, LOOK_US);
@@ -130,7 +130,7 @@ static tide_status open_part(tide_bootstrap *b, const offer *from, char path[], 
 }
 
 /* What is there is believed as far as its digests go. */
-static tide_status keep_sound(tide_bootstrap *b, const offer *from, int fd, int64_t *offset,
+static tide_status copy_sound(tide_bootstrap *b, const offer *from, int fd, int64_t *offset,
                               tide_error *err)
 {
     TIDE_TRY(tide_snapshot_sound_bytes(offset, fd, err));
@@ -167,9 +167,9 @@ static tide_status fetch_piece(tide_bootstrap *b, const offer *from, int fd, int
     request.offset = (uint64_t)*offset;
     request.max_bytes = TIDE_SNAPSHOT_PIECE;
     TIDE_TRY(tide_rpc_pack(&bytes, &request.base, err));
-    TIDE_TRY(tide_remote_ask(b->remote, "ReadSnapshot", &bytes,
-                             &tidemark__replica__v1__read_snapshot_response__descriptor, &response,
-                             err));
+    TIDE_TRY(tide_remote_call(b->remote, "ReadSnapshot", &bytes,
+                              &tidemark__replica__v1__read_snapshot_response__descriptor, &response,
+                              err));
     const REPLICA(ReadSnapshotResponse) *answer = (const REPLICA(ReadSnapshotResponse) *)response;
     const tide_view data =
         tide_view_bytes(answer->data.len > 0 ? (char *)answer->data.data : "", answer->data.len);
@@ -189,9 +189,9 @@ static tide_status fetch_piece(tide_bootstrap *b, const offer *from, int fd, int
 static tide_status fetch(tide_bootstrap *b, const offer *from, int fd, tide_error *err)
 {
     int64_t offset = 0;
-    TIDE_TRY(keep_sound(b, from, fd, &offset, err));
+    TIDE_TRY(copy_sound(b, from, fd, &offset, err));
     while (offset < from->bytes) {
-        TIDE_TRY(look(b, "fetching bytes", offset, from->bytes, err));
+        TIDE_TRY(report(b, "fetching bytes", offset, from->bytes, err));
         TIDE_TRY(fetch_piece(b, from, fd, &offset, err));
     }
     return fsync(fd) == 0 ? TIDE_OK

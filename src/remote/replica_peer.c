@@ -26,9 +26,9 @@ struct tide_remote {
 
 /* ---- calls ---- */
 
-tide_status tide_remote_ask(tide_remote *remote, const char *method, const tide_buffer *request,
-                            const ProtobufCMessageDescriptor *answers, ProtobufCMessage **response,
-                            tide_error *err)
+tide_status tide_remote_call(tide_remote *remote, const char *method, const tide_buffer *request,
+                             const ProtobufCMessageDescriptor *answers, ProtobufCMessage **response,
+                             tide_error *err)
 {
     char path[ADDRESS_MAX + sizeof SERVICE + METHOD_MAX];
     (void)snprintf(path, sizeof path, "%s%s%s", remote->under, SERVICE, method);
@@ -67,9 +67,9 @@ static tide_status remote_marks(void *arg, const tide_peer_marks *others, tide_p
         TIDE_TRY(tide_wire_put_marks(&bytes, 3, others, err));
     }
     TIDE_TRY(tide_rpc_pack(&bytes, &request.base, err));
-    TIDE_TRY(tide_remote_ask(remote, "GetMarks", &bytes,
-                             &tidemark__replica__v1__get_marks_response__descriptor, &response,
-                             err));
+    TIDE_TRY(tide_remote_call(remote, "GetMarks", &bytes,
+                              &tidemark__replica__v1__get_marks_response__descriptor, &response,
+                              err));
     REPLICA(GetMarksResponse) *marks = (REPLICA(GetMarksResponse) *)response;
     tide_status status = tide_wire_node(&out->node, &marks->node, err);
     if (status >= TIDE_OK)
@@ -90,9 +90,9 @@ static tide_status remote_offer(void *arg, const tide_peer_table *tables, int co
     ProtobufCMessage *response = NULL;
     TIDE_CLEANUP(tide_buffer_done) tide_buffer bytes = tide_buffer_of(TIDE_RPC_ANSWER_MAX);
     TIDE_TRY(tide_wire_put_tables(&bytes, 1, tables, count, err));
-    TIDE_TRY(tide_remote_ask(arg, "OfferTables", &bytes,
-                             &tidemark__replica__v1__offer_tables_response__descriptor, &response,
-                             err));
+    TIDE_TRY(tide_remote_call(arg, "OfferTables", &bytes,
+                              &tidemark__replica__v1__offer_tables_response__descriptor, &response,
+                              err));
     *created = (int)((REPLICA(OfferTablesResponse) *)response)->created;
     return TIDE_OK;
 }
@@ -125,9 +125,9 @@ static tide_status remote_read(void *arg, const tide_node_id *origin, int64_t ep
     request.max_rows = (uint32_t)max_rows;
     request.max_bytes = (uint32_t)max_bytes;
     TIDE_TRY(tide_rpc_pack(&bytes, &request.base, err));
-    TIDE_TRY(tide_remote_ask(arg, "ReadEvents", &bytes,
-                             &tidemark__replica__v1__read_events_response__descriptor, &response,
-                             err));
+    TIDE_TRY(tide_remote_call(arg, "ReadEvents", &bytes,
+                              &tidemark__replica__v1__read_events_response__descriptor, &response,
+                              err));
     return read_page(page, (REPLICA(ReadEventsResponse) *)response, err);
 }
 
@@ -142,9 +142,9 @@ static tide_status remote_push(void *arg, const tide_origin_mark *mark, const ti
     TIDE_TRY(tide_rpc_pack(&bytes, &request.base, err));
     for (int i = 0; i < page->count; i++)
         TIDE_TRY(tide_rpc_put_bytes(&bytes, 2, tide_peer_page_event(page, i), err));
-    TIDE_TRY(tide_remote_ask(arg, "PushEvents", &bytes,
-                             &tidemark__replica__v1__push_events_response__descriptor, &response,
-                             err));
+    TIDE_TRY(tide_remote_call(arg, "PushEvents", &bytes,
+                              &tidemark__replica__v1__push_events_response__descriptor, &response,
+                              err));
     const REPLICA(PushEventsResponse) *answer = (const REPLICA(PushEventsResponse) *)response;
     *out = (tide_applied){.events = (int64_t)answer->events,
                           .known = (int64_t)answer->known,
@@ -155,8 +155,8 @@ static tide_status remote_push(void *arg, const tide_origin_mark *mark, const ti
     return TIDE_OK;
 }
 
-static tide_status tell_digests(const REPLICA(DigestsResponse) * answer, tide_digest_fn *fn,
-                                void *arg, tide_error *err)
+static tide_status append_digests(const REPLICA(DigestsResponse) * answer, tide_digest_fn *fn,
+                                  void *arg, tide_error *err)
 {
     for (size_t i = 0; i < answer->n_tables; i++) {
         const REPLICA(TableDigest) *table = answer->tables[i];
@@ -176,16 +176,17 @@ tide_status tide_remote_digests(tide_remote *remote, tide_digest_fn *fn, void *a
 {
     ProtobufCMessage *response = NULL;
     TIDE_CLEANUP(tide_buffer_done) tide_buffer bytes = tide_buffer_of(TIDE_RPC_ANSWER_MAX);
-    TIDE_TRY(tide_remote_ask(remote, "Digests", &bytes,
-                             &tidemark__replica__v1__digests_response__descriptor, &response, err));
-    return tell_digests((const REPLICA(DigestsResponse) *)response, fn, arg, err);
+    TIDE_TRY(tide_remote_call(remote, "Digests", &bytes,
+                              &tidemark__replica__v1__digests_response__descriptor, &response,
+                              err));
+    return append_digests((const REPLICA(DigestsResponse) *)response, fn, arg, err);
 }
 
 /* ---- life ---- */
 
 /* A service that has several databases has each below a path: what follows the host is before the
  * names of methods. */
-static void take_path(char *target, char under[ADDRESS_MAX])
+static void parse_path(char *target, char under[ADDRESS_MAX])
 {
     char *host = strstr(target, "://");
     char *slash = host ? strchr(host + strlen("://"), '/') : NULL;
@@ -210,7 +211,7 @@ static tide_status open_client(tide_remote *remote, const tide_remote_options *o
     (void)snprintf(target, sizeof target, "%s%s", tide_client_scheme(options->address, is_tls),
                    options->address);
     (void)snprintf(remote->under, sizeof remote->under, "%s", under);
-    take_path(target, remote->under);
+    parse_path(target, remote->under);
     const tide_client_options client = {.target = target,
                                         .env = options->env,
                                         .ca_file = options->ca_file,

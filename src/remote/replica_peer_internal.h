@@ -8,7 +8,7 @@
 
 /* Ask a method of tidemark.replica.v1.ReplicaService. The answer is decoded into memory of the
  * remote: until the next question. A failure names the peer. */
-TIDE_MUST_CHECK tide_status tide_remote_ask(tide_remote *remote, const char *method,
-                                            const tide_buffer *request,
-                                            const ProtobufCMessageDescriptor *answers,
-                                            ProtobufCMessage **response, tide_error *err);
+TIDE_MUST_CHECK tide_status tide_remote_call(tide_remote *remote, const char *method,
+                                             const tide_buffer *request,
+                                             const ProtobufCMessageDescriptor *answers,
+                                             ProtobufCMessage **response, tide_error *err);

@@ -44,9 +44,9 @@ static tide_status remote_split(void *arg, const char *table, uint64_t schema,
     request.through = bytes_of(range->through);
     request.parts = (uint32_t)parts;
     TIDE_TRY(tide_rpc_pack(&bytes, &request.base, err));
-    TIDE_TRY(tide_remote_ask(arg, "RangeDigests", &bytes,
-                             &tidemark__replica__v1__range_digests_response__descriptor, &response,
-                             err));
+    TIDE_TRY(tide_remote_call(arg, "RangeDigests", &bytes,
+                              &tidemark__replica__v1__range_digests_response__descriptor, &response,
+                              err));
     return give_ranges((const REPLICA(RangeDigestsResponse) *)response, fn, fn_arg, err);
 }
 
@@ -63,9 +63,9 @@ static tide_status remote_states(void *arg, const char *table, uint64_t schema,
     TIDE_TRY(tide_rpc_pack(&bytes, &request.base, err));
     for (int i = 0; i < count; i++)
         TIDE_TRY(tide_rpc_put_bytes(&bytes, 3, keys[i], err));
-    TIDE_TRY(tide_remote_ask(arg, "ReadRows", &bytes,
-                             &tidemark__replica__v1__read_rows_response__descriptor, &response,
-                             err));
+    TIDE_TRY(tide_remote_call(arg, "ReadRows", &bytes,
+                              &tidemark__replica__v1__read_rows_response__descriptor, &response,
+                              err));
     const REPLICA(ReadRowsResponse) *answer = (const REPLICA(ReadRowsResponse) *)response;
     return tide_repair_read_states(out, &answer->node, answer->rows, answer->n_rows, err);
 }
@@ -81,9 +81,9 @@ static tide_status remote_merge(void *arg, const char *table, uint64_t schema,
     request.node = bytes_of(tide_view_bytes(theirs->node.bytes, TIDE_NODE_LEN));
     TIDE_TRY(tide_rpc_pack(&bytes, &request.base, err));
     TIDE_TRY(tide_repair_put_states(&bytes, 4, theirs, err));
-    TIDE_TRY(tide_remote_ask(arg, "MergeRows", &bytes,
-                             &tidemark__replica__v1__merge_rows_response__descriptor, &response,
-                             err));
+    TIDE_TRY(tide_remote_call(arg, "MergeRows", &bytes,
+                              &tidemark__replica__v1__merge_rows_response__descriptor, &response,
+                              err));
     const REPLICA(MergeRowsResponse) *answer = (const REPLICA(MergeRowsResponse) *)response;
     *out = (tide_repaired){.rows = (int64_t)answer->rows,
                            .newer = (int64_t)answer->newer,

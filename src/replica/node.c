@@ -197,7 +197,7 @@ tide_status tide_node_establish_in(tide_foreign_tx *tx, tide_node_id *id, int64_
     tide_foreign_history history = TIDE_FOREIGN_SAME;
     char evidence[256];
     int64_t known = 0;
-    TIDE_TRY(tide_foreign_look_back(tx, &history, &known, evidence, err));
+    TIDE_TRY(tide_foreign_check_history(tx, &history, &known, evidence, err));
     TIDE_TRY(get_note_number(tx, "replica_epoch", epoch, err));
     const tide_status has_id = get_id(tx, id, err);
     TIDE_TRY(has_id);

@@ -36,7 +36,7 @@ static void plumbing_done(plumbing *p)
     }
 }
 
-static int take_fd(int *fd)
+static int receive_fd(int *fd)
 {
     const int taken = *fd;
     *fd = -1;
@@ -170,7 +170,7 @@ static bool set_up(const orders *o)
 }
 
 /* The report pipe must not be where a passed descriptor will stand. */
-static int keep_report(const orders *o)
+static int store_report(const orders *o)
 {
     int above = o->p->report[WRITE_END];
     for (int i = 0; i < o->spec->pass_count; i++)
@@ -180,7 +180,7 @@ static int keep_report(const orders *o)
 
 static _Noreturn void become_program(const orders *o)
 {
-    const int report = keep_report(o);
+    const int report = store_report(o);
     forget_handlers();
     if (report >= 0 && set_up(o)) {
         (void)sigprocmask(SIG_SETMASK, &o->mask, NULL);
@@ -269,8 +269,8 @@ tide_status tide_child_start(const tide_child_spec *spec, tide_child_started *ou
     }
     *out = (tide_child_started){.pid = pid,
                                 .has_own_group = o.has_own_group,
-                                .in_fd = take_fd(&p.in[WRITE_END]),
-                                .out_fd = take_fd(&p.out[READ_END])};
+                                .in_fd = receive_fd(&p.in[WRITE_END]),
+                                .out_fd = receive_fd(&p.out[READ_END])};
     return TIDE_OK;
 }
 
@@ -360,7 +360,7 @@ static void feed_stdin(tide_child *child)
     tide_file_closep(&child->at.in_fd);
 }
 
-static void keep_output(tide_child *child, const char *bytes, size_t len)
+static void store_output(tide_child *child, const char *bytes, size_t len)
 {
     tide_child_result *result = child->result;
     result->out_len += len;
@@ -379,7 +379,7 @@ static void hear_stdout(tide_child *child)
         tide_file_closep(&child->at.out_fd);
         return;
     }
-    keep_output(child, child->chunk, (size_t)got);
+    store_output(child, child->chunk, (size_t)got);
     if (child->tee_fd >= 0) {
         child->chunk_at = 0;
         child->chunk_len = (size_t)got;
@@ -459,7 +459,7 @@ static int find_timeout_ms(const tide_child *child)
     return (int)(left_ms < limit_ms ? left_ms : limit_ms);
 }
 
-static void look_for_end(tide_child *child)
+static void check_end(tide_child *child)
 {
     siginfo_t info = {.si_pid = 0};
     if (child->has_ended ||
@@ -498,7 +498,7 @@ static void turn_once(tide_child *child)
             hear_stdout(child);
         call_watches(child, &list);
     }
-    look_for_end(child);
+    check_end(child);
     if (child->spec->tick && !child->has_ended && now_us(child) >= child->tick_at_us)
         child->tick_at_us = child->spec->tick(child->spec->tick_arg, child, now_us(child));
     kill_when_due(child);

@@ -237,7 +237,7 @@ static tide_status read_signals(tide_lifecycle *lifecycle, const tide_lifecycle_
 
 /* ---- waiting ---- */
 
-static void tell_watchdog(tide_lifecycle *lifecycle, const tide_lifecycle_calls *calls)
+static void notify_watchdog(tide_lifecycle *lifecycle, const tide_lifecycle_calls *calls)
 {
     const int64_t now_us = lifecycle->env->mono_us(lifecycle->env);
     if (lifecycle->notify.watchdog_us == 0 ||
@@ -272,7 +272,7 @@ static tide_status wait_once(tide_lifecycle *lifecycle, const tide_lifecycle_cal
 {
     struct pollfd fds[] = {{.fd = lifecycle->signal_fd, .events = POLLIN},
                            {.fd = lifecycle->finish_fd, .events = POLLIN}};
-    tell_watchdog(lifecycle, calls);
+    notify_watchdog(lifecycle, calls);
     if (poll(fds, 2, get_timeout_ms(lifecycle)) < 0 && errno != EINTR)
         return fail_system(err, "waiting for signals");
     *is_over = read_finish(lifecycle);

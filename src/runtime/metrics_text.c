@@ -15,7 +15,7 @@
 /* ---- the process ---- */
 
 /* What cannot be read stays unset, and is not shown. */
-static void look_at_descriptors(tide_metrics *metrics)
+static void read_descriptors(tide_metrics *metrics)
 {
     DIR *list = opendir("/proc/self/fd");
     if (!list)
@@ -27,7 +27,7 @@ static void look_at_descriptors(tide_metrics *metrics)
     tide_metrics_set(metrics, TIDE_METRIC_OPEN_FDS, count);
 }
 
-static void look_at_memory(tide_metrics *metrics)
+static void read_memory(tide_metrics *metrics)
 {
     char line[256] = "";
     FILE *in = fopen("/proc/self/statm", "re");
@@ -46,12 +46,12 @@ static void look_at_memory(tide_metrics *metrics)
 }
 
 /* The process's own metrics, from /proc. */
-static void metrics_look_at_process(tide_metrics *metrics)
+static void metrics_read_process(tide_metrics *metrics)
 {
     struct rusage used;
     struct rlimit descriptors;
-    look_at_memory(metrics);
-    look_at_descriptors(metrics);
+    read_memory(metrics);
+    read_descriptors(metrics);
     if (getrlimit(RLIMIT_NOFILE, &descriptors) == 0)
         tide_metrics_set(metrics, TIDE_METRIC_MAX_FDS, (int64_t)descriptors.rlim_cur);
     if (getrusage(RUSAGE_SELF, &used) == 0)
@@ -304,7 +304,7 @@ tide_status tide_metrics_write(tide_metrics *metrics, tide_metrics_format format
     const size_t before_len = out->len;
     tide_metrics_writer writer = {.out = out, .format = format, .status = TIDE_OK};
     pthread_mutex_lock(&metrics->writing);
-    metrics_look_at_process(metrics);
+    metrics_read_process(metrics);
     for (int id = 0; id < TIDE_METRIC_COUNT; id++)
         put_family(&writer, metrics, &metrics->families[id]);
     for (int i = 0; i < metrics->source_count; i++)

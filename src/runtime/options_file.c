@@ -56,7 +56,7 @@ static tide_status check_name(tide_view name, tide_error *err)
     return TIDE_OK;
 }
 
-static tide_status take_quotes(tide_view *value, tide_error *err)
+static tide_status parse_quotes(tide_view *value, tide_error *err)
 {
     if (value->len == 0 || value->ptr[0] != '"')
         return TIDE_OK;
@@ -83,7 +83,7 @@ static tide_status split_line(tide_view line, tide_view *name, tide_view *value,
     *value = trim(tide_view_bytes(equals + 1, line.len - (size_t)(equals - line.ptr) - 1));
     TIDE_TRY(check_name(*name, err));
     const bool is_bare = value->len == 0;
-    TIDE_TRY(take_quotes(value, err));
+    TIDE_TRY(parse_quotes(value, err));
     if (is_bare)
         return tide_fail(err, TIDE_E_INVALID, "no value behind '='; write \"\" for an empty one");
     if (value->len > TIDE_OPTIONS_VALUE_MAX)
@@ -123,7 +123,7 @@ static tide_status add_setting(tide_options_file *file, tide_view name, tide_vie
     return TIDE_OK;
 }
 
-static tide_status take_line(tide_options_file *file, tide_view line, int number, tide_error *err)
+static tide_status parse_line(tide_options_file *file, tide_view line, int number, tide_error *err)
 {
     tide_view name = {NULL, 0};
     tide_view value = {NULL, 0};
@@ -131,7 +131,7 @@ static tide_status take_line(tide_options_file *file, tide_view line, int number
     return status == TIDE_OK ? add_setting(file, name, value, number, err) : status;
 }
 
-static tide_status take_text(tide_options_file *file, size_t len, tide_error *err)
+static tide_status parse_text(tide_options_file *file, size_t len, tide_error *err)
 {
     static const char mark[] = "\xEF\xBB\xBF"; /* some editors begin a text with it */
     tide_view rest = {file->text, len};
@@ -139,7 +139,7 @@ static tide_status take_text(tide_options_file *file, size_t len, tide_error *er
         rest = tide_view_bytes(rest.ptr + 3, len - 3);
     for (int number = 1; rest.len > 0; number++) {
         const tide_view line = cut_line(&rest);
-        const tide_status status = take_line(file, line, number, err);
+        const tide_status status = parse_line(file, line, number, err);
         if (status < TIDE_OK)
             return tide_fail_context(err, status, "%s:%d", file->path, number);
     }
@@ -159,7 +159,7 @@ tide_status tide_options_file_parse(tide_options_file *out, tide_view text, cons
     if (text.len > 0)
         memcpy(out->text, text.ptr, text.len);
     out->text[text.len] = '\0';
-    return take_text(out, text.len, err);
+    return parse_text(out, text.len, err);
 }
 
 tide_status tide_options_file_read(tide_options_file *out, const char *path, tide_error *err)

@@ -16,7 +16,7 @@ void tide_refresh_done(tide_refresh *refresh)
     (void)pthread_mutex_destroy(&refresh->lock);
 }
 
-void tide_refresh_ask(tide_refresh *refresh)
+void tide_refresh_request(tide_refresh *refresh)
 {
     const int64_t until_us = tide_cond_until(TIDE_REFRESH_WAIT_US);
     bool is_patient = true;

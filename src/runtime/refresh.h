@@ -1,6 +1,6 @@
 /* refresh.h - figures of a store for /metrics that do not make a scrape wait for the store.
  *
- *     scrape    tide_refresh_ask: wakes the step and waits for it, at most TIDE_REFRESH_WAIT_US;
+ *     scrape    tide_refresh_request: wakes the step and waits for it, at most TIDE_REFRESH_WAIT_US;
  *               then it writes the figures that there are
  *     step      tide_refresh_begin, reads the store, exchanges the figures, tide_refresh_end
  *
@@ -30,7 +30,7 @@ typedef struct tide_refresh {
 void tide_refresh_init(tide_refresh *refresh, tide_ticker *ticker, const char *step);
 void tide_refresh_done(tide_refresh *refresh);
 
-void tide_refresh_ask(tide_refresh *refresh);
+void tide_refresh_request(tide_refresh *refresh);
 
 /* What end is given: who asked until now is answered by this turn. */
 TIDE_MUST_CHECK uint64_t tide_refresh_begin(tide_refresh *refresh);

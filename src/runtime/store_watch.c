@@ -44,7 +44,7 @@ static tide_status note_last(void *arg, const tide_epoch *epoch, tide_error *err
     return TIDE_OK;
 }
 
-/* An epoch that began while the store was opened, before anybody could be told. */
+/* An epoch that began while the store was opened, before an observer was set. */
 static void report_opening(tide_store_watch *watch)
 {
     tide_error ignored;

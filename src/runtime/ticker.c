@@ -132,7 +132,7 @@ static void run_step(tide_ticker *ticker, bound_step *b)
     b->due_us = next_us > INT64_MAX - now_us ? INT64_MAX : now_us + next_us;
     if (status >= TIDE_OK)
         note_success(ticker, b, status, begun_us, now_us);
-    else if (!is_stopping(ticker)) /* a step that was told to stop did not fail */
+    else if (!is_stopping(ticker)) /* a step that was asked to stop did not fail */
         note_failure(ticker, b, status, &err, now_us);
 }
 

@@ -13,7 +13,7 @@
  *
  * Between begin and end no other statement may run in the transaction: on PostgreSQL the connection is busy copying.
  *
- * What is wrong with a row may be told by tide_bulk_row or, because rows travel together, only by a later one or by
+ * A bad row may be reported by tide_bulk_row or, because rows travel together, only by a later one or by
  * tide_bulk_end; in any case the transaction is doomed then and nothing of it is kept.
  *
  * Survives: as the transaction it is part of. Threads: as its tide_tx. Memory: 256 KiB and the longest row. */

@@ -7,7 +7,7 @@
  *     sqlite_*.c   closures of all threads go to one writer; a group shares one commit and one sync
  *     pg_*.c       closures run on their caller's thread; the last pipeline carries the counters, the rows and
  *                  the COMMIT, of several closures where these wait for the same counters; one flusher
- *                  carries everybody's commits to disk
+ *                  carries the commits of all callers to disk
  *
  * Threads: ops are called by the thread that owns the transaction. */
 #pragma once
@@ -80,14 +80,14 @@ struct tide_tx {
     tide_error doom_error;
     int take_count;
     tide_take takes[TIDE_TX_TAKE_MAX];
-    tide_topics topics; /* to be told once it is durable */
+    tide_topics topics; /* notified once it is durable */
     int raised_count;
     tide_raised raised[TIDE_TX_RAISED_MAX];
     tide_query *open;           /* begun and not ended */
     tide_query *deferred_first; /* in order */
     tide_query *deferred_last;
     size_t deferred_len; /* bytes bound by deferred statements */
-    bool is_told;        /* every change is told by a row (tide_query_defer_rows) */
+    bool is_told;        /* every change is reported by a row (tide_query_defer_rows) */
     bool has_told;       /* ... and there was one */
 };
 
@@ -196,7 +196,7 @@ struct tide_store {
 extern const tide_engine_ops tide_sqlite_ops;
 extern const tide_engine_ops tide_pg_ops;
 
-/* store.c: tell the store's observer of a failure of the store, and of the first success behind one. Called
+/* store.c: report to the observer a failure of the store, and of the first success behind one. Called
  * for every call; by an engine for a failure that its caller does not see. */
 void tide_store_report_call(tide_store *store, tide_status status, bool is_write,
                             const tide_error *err);

@@ -156,7 +156,7 @@ tide_status tide_identity_create(tide_tx *tx, tide_error *err)
     return add_epoch(tx, &identity, "created", host.text, err);
 }
 
-/* The next one, or a later one that lies above an epoch somebody has seen. */
+/* The next one, or a later one that lies above an epoch that a reader has seen. */
 static tide_status next_epoch(tide_tx *tx, record *stored, int64_t above, const char *reason,
                               const char *evidence, tide_error *err)
 {
@@ -225,7 +225,7 @@ static const char *name_reason(tide_engine engine, const char *stored, const cha
 }
 
 /* A crash behind the commit that began the epoch: the counters of the marker are of an earlier one, whose
- * loss has been told. */
+ * loss has been reported. */
 static bool is_marker_older(const check *c)
 {
     return c->marker.mark >= 0 && c->marker.epoch < c->stored.identity.epoch;
@@ -325,7 +325,7 @@ static tide_status find_lost(tide_tx *tx, check *c, tide_error *err)
     return TIDE_OK;
 }
 
-static tide_status look(tide_tx *tx, void *arg, tide_error *err)
+static tide_status check_identity(tide_tx *tx, void *arg, tide_error *err)
 {
     check *c = arg;
     const tide_engine engine = tx->store->ops->engine;
@@ -355,7 +355,7 @@ static tide_status raise_when_cut(tide_tx *tx, void *arg, tide_error *err)
 {
     check *c = arg;
     TIDE_QUERY_BY(lock, tide_tx_one, tx, TIDE_SQL_IDENTITY_LOCK, err, TIDE_NO_BIND);
-    TIDE_TRY(look(tx, c, err));
+    TIDE_TRY(check_identity(tx, c, err));
     const char *reason = NULL;
     char evidence[EVIDENCE_SIZE];
     find_cut(c, tx->store->ops->engine, &reason, evidence);
@@ -425,7 +425,7 @@ static void set_marker(tide_store *store, const check *c)
     tide_identity_marker_raise(store->marker, c->stored.mark, c->stored.identity.epoch);
 }
 
-/* A file that was deleted is made anew, as a store of its own: whoever knows numbers of the one
+/* A file that was deleted is made anew, as a store of its own: a reader that knows numbers of the one
  * before must learn it. */
 static void note_session(tide_store *store, const char *session_id)
 {
@@ -446,7 +446,7 @@ const char *tide_identity_replaced(const tide_store *store)
  * before the file is looked at again, so that a commit in between makes the file look ahead. */
 static tide_status establish_sqlite(tide_store *store, check *c, tide_error *err)
 {
-    TIDE_TRY(store->ops->read(store, look, c, true, err));
+    TIDE_TRY(store->ops->read(store, check_identity, c, true, err));
     remember(store, c);
     if (store->options.mode == TIDE_STORE_AS_IS)
         return TIDE_OK;
@@ -457,7 +457,7 @@ static tide_status establish_sqlite(tide_store *store, check *c, tide_error *err
     }
     tide_identity_marker_read(store->marker, &c->marker);
     if (store->marker && !c->is_cut)
-        TIDE_TRY(store->ops->read(store, look, c, true, err));
+        TIDE_TRY(store->ops->read(store, check_identity, c, true, err));
     if (!c->is_cut) {
         if (is_marker_older(c))
             set_marker(store, c);
@@ -477,11 +477,11 @@ static tide_status establish_sqlite(tide_store *store, check *c, tide_error *err
 /* Where the marker is depends on the session and the host: they are read first, and then checked against it. */
 static tide_status establish_postgres(tide_store *store, check *c, tide_error *err)
 {
-    TIDE_TRY(store->ops->read(store, look, c, true, err));
+    TIDE_TRY(store->ops->read(store, check_identity, c, true, err));
     tide_identity_marker_init_epoch(store, c->stored.identity.session_id, c->host.text);
     recall(store, c);
     if (c->known.epoch > 0)
-        TIDE_TRY(store->ops->read(store, look, c, true, err));
+        TIDE_TRY(store->ops->read(store, check_identity, c, true, err));
     remember(store, c);
     if (store->options.mode == TIDE_STORE_AS_IS || c->host.is_standby || !c->is_cut)
         return TIDE_OK;
@@ -502,7 +502,7 @@ tide_status tide_identity_recheck(tide_store *store, const tide_identity_runner 
 {
     check c = {.marker = {.mark = -1}};
     recall(store, &c);
-    TIDE_TRY(runner->read(runner->arg, look, &c, err));
+    TIDE_TRY(runner->read(runner->arg, check_identity, &c, err));
     if (store->options.mode != TIDE_STORE_AS_IS && !c.host.is_standby && c.is_cut)
         TIDE_TRY(runner->write(runner->arg, raise_when_cut, &c, err));
     remember(store, &c);
@@ -548,7 +548,7 @@ static tide_status raise_as_asked(tide_tx *tx, void *arg, tide_error *err)
 {
     raise_request *request = arg;
     TIDE_QUERY_BY(lock, tide_tx_one, tx, TIDE_SQL_IDENTITY_LOCK, err, TIDE_NO_BIND);
-    TIDE_TRY(look(tx, &request->check, err));
+    TIDE_TRY(check_identity(tx, &request->check, err));
     check *c = &request->check;
     if (!c->is_known_missing)
         return next_epoch(tx, &c->stored, request->above, request->reason, request->evidence, err);

@@ -235,7 +235,7 @@ static void raise_to(_Atomic int64_t *value, int64_t to)
 {
     int64_t current = atomic_load_explicit(value, memory_order_relaxed);
     while (current < to && !atomic_compare_exchange_weak(value, &current, to)) {
-        /* somebody else raised it meanwhile */
+        /* another process raised it meanwhile */
     }
 }
 

@@ -85,7 +85,7 @@ void tide_identity_marker_sync(tide_identity_marker *marker);
 /* ---- SQLite: the session at a path ----
  *
  * `SESSION`, one text file per path, in <state directory>/store-paths. A store that was deleted and
- * made anew has no marker of its own that could tell. */
+ * made anew has no marker of its own that could show it. */
 
 /* Record that this session is at the path. True: another one was, in before. */
 bool tide_identity_marker_set_session(const char *state_dir, const char *path,

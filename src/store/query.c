@@ -19,7 +19,7 @@ static const tide_engine_ops *ops_of(const tide_query *query)
     return query->tx->store->ops;
 }
 
-static tide_query *take_from_pool(tide_query_pool *pool)
+static tide_query *acquire_pooled(tide_query_pool *pool)
 {
     tide_query *query = pool->free;
     if (query) {
@@ -94,7 +94,7 @@ tide_status tide_query_begin(tide_query **out, tide_tx *tx, const tide_sql *sql,
     TIDE_TRY(tide_tx_check_doom(tx, err));
     const tide_sql_text *text = &sql->engine[tx->store->ops->engine];
     TIDE_TRY(check_text(tx, sql, text, err));
-    tide_query *query = take_from_pool(tx->pool);
+    tide_query *query = acquire_pooled(tx->pool);
     if (!query)
         return tide_tx_doom(tx, tide_no_memory(err), err);
     query->tx = tx;

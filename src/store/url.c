@@ -17,7 +17,7 @@ static bool is_scheme(const char *text, size_t len, const char *name)
     return len == strlen(name) && strncmp(text, name, len) == 0;
 }
 
-/* libpq ends the password at the first '@' and tells the rest as part of a host's name. */
+/* libpq ends the password at the first '@' and reports the rest as part of a host's name. */
 static bool has_bare_at(const char *authority)
 {
     const char *end = authority + strcspn(authority, "/?");

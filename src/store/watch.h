@@ -1,4 +1,4 @@
-/* watch.h - the store's side of <tidemark/watch.h>: who is told, and by whom. */
+/* watch.h - the store's side of <tidemark/watch.h>: watchers and their topics. */
 #pragma once
 
 #include <pthread.h>

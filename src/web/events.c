@@ -52,7 +52,7 @@ static bool add_page(tide_events *events, tide_call *call)
 }
 
 /* To every page; those that left or do not read are let go. */
-static void tell_pages(tide_events *events, tide_view text)
+static void notify_pages(tide_events *events, tide_view text)
 {
     TIDE_HOLD(&events->lock);
     int kept = 0;
@@ -132,10 +132,10 @@ static void *watch(void *arg)
         const size_t len = gather(events, text, sizeof text);
         quiet = len > 0 ? 0 : quiet + 1;
         if (len > 0)
-            tell_pages(events, (tide_view){.ptr = text, .len = len});
+            notify_pages(events, (tide_view){.ptr = text, .len = len});
         else if (quiet >= BEATS) {
             quiet = 0;
-            tell_pages(events, tide_view_of(": still here\n\n"));
+            notify_pages(events, tide_view_of(": still here\n\n"));
         }
     }
     return NULL;

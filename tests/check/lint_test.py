@@ -6,7 +6,8 @@ import sys
 
 ROOT = os.environ["TIDEMARK_SOURCE_DIR"]
 CASES = [("lint-includes", []), ("lint-includes", ["--self-test"]),
-         ("lint-structure", []), ("lint-structure", ["--self-test"])]
+         ("lint-structure", []), ("lint-structure", ["--self-test"]),
+         ("lint-words", []), ("lint-words", ["--self-test"])]
 
 
 def main():

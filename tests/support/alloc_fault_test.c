@@ -106,7 +106,7 @@ static void every_kind_of_allocation_can_fail(void **state)
     free(grown ? grown : text);
 }
 
-/* Three allocations, each of which may be the one that fails; tells which were seen failing. */
+/* Three allocations, each of which may be the one that fails; reports which were seen failing. */
 static void allocate_three(void *arg)
 {
     int *failures = arg;

@@ -31,7 +31,7 @@ static void run_writer(interleave *x, int actor, void *arg)
     w->status = tide_store_write(w->store, add_after_step, w, &err);
 }
 
-/* Whoever comes second waits for the number until the first has committed. */
+/* The second writer waits for the number until the first has committed. */
 static void a_second_taker_waits_until_the_first_commits(void **state)
 {
     store_test *t = *state;

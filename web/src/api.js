@@ -1,4 +1,4 @@
-// The services as everybody has them: JSON by POST to /package.Service/Method. No other way to the data exists here.
+// The public services: JSON by POST to /package.Service/Method. No other way to the data exists here.
 import { signal } from "@preact/signals";
 import { failed, heard, polling, succeeded } from "./fresh.js";
 
@@ -56,7 +56,7 @@ export function call(service, method, request = {}, abort) {
 
 export function askEarly(service, method, request) {
   const answer = post(service, method, request);
-  answer.catch(() => {}); // told to whoever takes it
+  answer.catch(() => {}); // the caller gets it
   early.set(`${service}/${method} ${JSON.stringify(request)}`, answer);
 }
 
@@ -123,11 +123,11 @@ export const quote = (text) => `'${String(text).replaceAll("'", "''")}'`;
 
 // ---- what is new ----
 // Server-sent events, read with fetch so that a token can go with them. Each event names a topic; views that show it ask again.
-// Paused while nobody looks; the first look afterwards asks for everything.
+// Paused while the page is hidden; when it is shown again, everything is requested.
 export const pulse = signal({ topic: "all", count: 0 });
 export const isLive = signal(false);
 
-function tell(topic) {
+function notify(topic) {
   pulse.value = { topic, count: pulse.value.count + 1 };
 }
 
@@ -136,7 +136,7 @@ async function listen(abort) {
   polling(!answer.ok);
   if (!answer.ok) await refuse(answer);
   isLive.value = true;
-  tell("all");
+  notify("all");
   const reader = answer.body.pipeThrough(new TextDecoderStream()).getReader();
   let rest = "";
   for (;;) {
@@ -145,7 +145,7 @@ async function listen(abort) {
     heard();
     const lines = (rest + value).split("\n");
     rest = lines.pop();
-    for (const line of lines) if (line.startsWith("data:")) tell(line.slice(5).trim());
+    for (const line of lines) if (line.startsWith("data:")) notify(line.slice(5).trim());
   }
 }
 

@@ -4,9 +4,9 @@ import { answered, forget } from "./fresh.js";
 
 const QUIET_MS = 1000; // between two questions of one view, however much happens
 export const SLOW_MS = 5000; // of those that many rows are read for
-const POLL_MS = 5000; // where nothing tells
+const POLL_MS = 5000; // where nothing notifies
 
-// Ask now, again when one of the topics is told (no sooner than quietMs), and now and then where nothing tells. The newest answer counts.
+// Request now, again when a topic is notified (no sooner than quietMs), and now and then where nothing notifies. The newest response counts.
 export function useAsked(ask, inputs, topics = ["all"], quietMs = QUIET_MS) {
   const [state, setState] = useState({ data: null, error: null, isLoading: true });
   const again = useRef(() => {});
@@ -28,7 +28,7 @@ export function useAsked(ask, inputs, topics = ["all"], quietMs = QUIET_MS) {
       if (over) return;
       clearTimeout(timer);
       due = Infinity;
-      if (document.hidden) return; // nobody looks; `shown` goes on
+      if (document.hidden) return; // hidden; `shown` continues
       if (abort) {
         wanted = true;
         return;

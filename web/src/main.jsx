@@ -61,7 +61,7 @@ function Login() {
     <form class="login" onSubmit={(event) => { event.preventDefault(); keepToken(text.trim()); location.reload(); }}>
       <h1>A token is needed</h1>
       {token.value && <p class="failure" role="alert">The one that was given is not accepted.</p>}
-      <p>This server wants one from everybody. <code>tidemark token create</code> makes one.</p>
+      <p>This server wants a token from every caller. <code>tidemark token create</code> makes one.</p>
       <label for="token">Token</label>
       <input id="token" type="password" autocomplete="off" value={text} onInput={(event) => setText(event.currentTarget.value)} />
       <button type="submit" disabled={!text.trim()}>go on</button>

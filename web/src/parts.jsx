@@ -26,7 +26,7 @@ export const Failure = ({ error, what }) =>
     </p>
   );
 
-// Commands that ask a service are told which one; the others open the store itself, or name a file of their own.
+// Commands that call a service name it; the others open the store itself, or name a file of their own.
 const ASKING = /^tidemark (status|top|check|colony|gaps|query|demo)\b/;
 const ITSELF = /^tidemark (replica|up)\b/;
 

@@ -1,10 +1,10 @@
-// Where we are: #/view/part?filter=value. Every view, selection and filter is an address that can be sent to somebody.
+// Where we are: #/view/part?filter=value. Every view, selection and filter is an address that can be shared.
 import { computed, signal } from "@preact/signals";
 
 const hash = signal(location.hash);
 addEventListener("hashchange", () => (hash.value = location.hash));
 
-// What somebody has typed may be no escape at all: then it is a text as it stands.
+// A typed address may contain no valid escape: then it is taken literally.
 function decode(text) {
   try {
     return decodeURIComponent(text);

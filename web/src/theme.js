@@ -1,4 +1,4 @@
-// Dark or light: as somebody chose here, else as the system has it.
+// Dark or light: as chosen here, else as the system has it.
 import { computed, effect, signal } from "@preact/signals";
 
 const system = matchMedia("(prefers-color-scheme: light)");
@@ -8,7 +8,7 @@ system.addEventListener("change", () => (isSystemLight.value = system.matches));
 export const theme = signal(localStorage.getItem("theme") || ""); // "": as the system
 export const shade = computed(() => theme.value || (isSystemLight.value ? "light" : "dark"));
 
-// Before anybody draws: what is drawn by script takes its colours from the style.
+// Before anything is drawn: scripts take their colours from the style.
 effect(() => {
   if (theme.value) document.documentElement.dataset.theme = theme.value;
   else delete document.documentElement.dataset.theme;

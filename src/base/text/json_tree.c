@@ -26,8 +26,8 @@ typedef struct builder {
 } builder;
 
 /* The content of a string in the tree's memory. */
-static tide_status keep_string(builder *b, const tide_json_token *token, tide_view *out,
-                               tide_error *err)
+static tide_status store_string(builder *b, const tide_json_token *token, tide_view *out,
+                                tide_error *err)
 {
     tide_view content = tide_view_bytes(token->text.ptr + 1, token->text.len - 2);
     if (token->has_escape) {
@@ -42,8 +42,8 @@ static tide_status keep_string(builder *b, const tide_json_token *token, tide_vi
     return TIDE_OK;
 }
 
-static tide_status keep_number(builder *b, const tide_json_token *token, tide_json_node *node,
-                               tide_error *err)
+static tide_status store_number(builder *b, const tide_json_token *token, tide_json_node *node,
+                                tide_error *err)
 {
     char digits[24]; /* 20 digits and a sign are the longest that fit into 64 bits */
     char *copy = NULL;
@@ -99,9 +99,9 @@ static tide_status add_value(builder *b, const tide_json_token *token, tide_erro
         return TIDE_OK;
     case TIDE_JSON_STRING:
         node->type = TIDE_JSON_TYPE_TEXT;
-        return keep_string(b, token, &node->text, err);
+        return store_string(b, token, &node->text, err);
     case TIDE_JSON_NUMBER:
-        return keep_number(b, token, node, err);
+        return store_number(b, token, node, err);
     case TIDE_JSON_LITERAL:
         node->type = token->text.ptr[0] == 't'   ? TIDE_JSON_TYPE_TRUE
                      : token->text.ptr[0] == 'f' ? TIDE_JSON_TYPE_FALSE
@@ -126,7 +126,7 @@ static tide_status build(builder *b, tide_view text, tide_error *err)
         if (token.kind == TIDE_JSON_END)
             return TIDE_OK;
         if (token.kind == TIDE_JSON_KEY)
-            TIDE_TRY(keep_string(b, &token, &b->key, err));
+            TIDE_TRY(store_string(b, &token, &b->key, err));
         else if (token.kind == TIDE_JSON_OBJECT_END || token.kind == TIDE_JSON_ARRAY_END)
             b->depth--;
         else

@@ -488,7 +488,7 @@ static tide_status run(tide_cli *cli, tide_error *err)
     TIDE_CLEANUP(cli_agents_done) tide_cli_agents agents;
     TIDE_CLEANUP(tide_cli_colony_done) tide_cli_colony colony = {.store = NULL};
     TIDE_TRY(cli_agents_read(&agents, cli, err));
-    tide_cli_keep_signals_back();
+    tide_cli_block_signals();
     opening o = {.cli = cli, .colony = &colony, .agents = &agents};
     bool is_open = false;
     const tide_status opened = open_or_wait(&o, &options.listener, &is_open, err);

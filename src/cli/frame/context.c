@@ -300,7 +300,7 @@ static tide_status choose_name(const tide_cli_words *words, const tide_cli_takes
 
 /* Verbs that serve have a --token-file of another meaning: of a context only its store is for
  * them. */
-static void keep_what_counts(tide_options_file *file, const tide_cli_takes *takes)
+static void strip_comment(tide_options_file *file, const tide_cli_takes *takes)
 {
     if (takes_address(takes))
         return;
@@ -326,7 +326,7 @@ tide_status tide_cli_context_enter(tide_cli_words *words, const tide_cli_takes *
             return tide_fail(err, TIDE_E_INVALID,
                              "no context is called '%s': 'tidemark context ls' lists them", name);
         TIDE_TRY(status);
-        keep_what_counts(words->context, takes);
+        strip_comment(words->context, takes);
         if (words->context->count == 0)
             return tide_fail(
                 err, TIDE_E_INVALID,

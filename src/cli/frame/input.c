@@ -12,7 +12,7 @@ enum { CHUNK_SIZE = 64 << 10 };
 
 static bool is_stdin_taken;
 
-static tide_status take_stdin(const char *what, tide_error *err)
+static tide_status claim_stdin(const char *what, tide_error *err)
 {
     if (is_stdin_taken)
         return tide_fail(err, TIDE_E_INVALID, "%s: stdin is read already; only one value can be -",
@@ -76,7 +76,7 @@ tide_status tide_cli_input_read(tide_buffer *out, const char *value, const char 
         return status < TIDE_OK ? tide_fail(err, status, "no memory for %s", what) : TIDE_OK;
     }
     if (is_stdin) {
-        TIDE_TRY(take_stdin(what, err));
+        TIDE_TRY(claim_stdin(what, err));
         return read_all(out, stdin, what, err);
     }
     TIDE_CLEANUP(close_file) FILE *file = NULL;
@@ -123,7 +123,7 @@ tide_status tide_cli_lines_init(tide_cli_lines *lines, const char *source, size_
     tide_buffer_init(&lines->line, line_max);
     if (!is_stdin)
         return open_file(&lines->file, path, "JSON lines", err);
-    TIDE_TRY(take_stdin("JSON lines", err));
+    TIDE_TRY(claim_stdin("JSON lines", err));
     lines->file = stdin;
     return TIDE_OK;
 }

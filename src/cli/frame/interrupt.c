@@ -33,7 +33,7 @@ static void end_now(int number)
     (void)sigprocmask(SIG_UNBLOCK, &own, NULL); /* it is blocked in its handler, and comes now */
 }
 
-/* The server has not taken the cancel request: it is told no more. */
+/* The server has not accepted the cancel request: it is not repeated. */
 static void stop_waiting(int number)
 {
     (void)number;

@@ -114,7 +114,7 @@ void tide_cli_host_name(char *out, size_t size)
     out[size - 1] = '\0';
 }
 
-void tide_cli_keep_signals_back(void)
+void tide_cli_block_signals(void)
 {
     sigset_t ours;
     (void)sigemptyset(&ours);

@@ -24,7 +24,7 @@ void tide_cli_host_name(char *out, size_t size);
 
 /* Block the signals that the listener's main loop handles, before a store that is opened first
  * starts threads. */
-void tide_cli_keep_signals_back(void);
+void tide_cli_block_signals(void);
 
 /* After serving. TIDE_E_INTERRUPTED ends the process as it is. Returns other statuses. */
 tide_status tide_cli_after_serving(tide_status status);

@@ -62,7 +62,7 @@ static tide_status note_last(void *arg, const tide_epoch *epoch, tide_error *err
     return TIDE_OK;
 }
 
-/* Opening found that history was cut: whoever reads by number must know. */
+/* Opening found that history was cut: readers by number must know. */
 static void warn_of_epoch(tide_store *store)
 {
     tide_error ignored;
@@ -98,8 +98,8 @@ tide_status tide_cli_open_store(tide_cli *cli, tide_store **out, tide_store_mode
     return TIDE_OK;
 }
 
-static int tell_failure(const tide_cli *cli, const char *what, tide_status status,
-                        const tide_error *err)
+static int print_failure(const tide_cli *cli, const char *what, tide_status status,
+                         const tide_error *err)
 {
     const tide_status_row *row = tide_status_get(status);
     const char *next = cli->hint[0] ? cli->hint : err->is_advised ? "" : row->next;
@@ -144,7 +144,7 @@ static tide_status run(tide_cli *cli, tide_cli_request *asked, tide_error *err)
 }
 
 /* A verb that found nothing has not failed; it may say what it looked for. */
-static int tell_nothing(const tide_cli *cli, const char *what, const tide_error *err)
+static int print_nothing(const tide_cli *cli, const char *what, const tide_error *err)
 {
     if (!cli->is_told && !cli->out.is_json && err->text[0])
         tide_cli_print(stderr, "tidemark: %s: %s\n", what, err->text);
@@ -175,11 +175,11 @@ int main(int argc, char **argv)
     const tide_status written = tide_cli_output_flush(&cli.out, &write_err);
     int exit_code = cli.exit_code;
     if (status < TIDE_OK)
-        exit_code = tell_failure(&cli, asked.name, status, &err);
+        exit_code = print_failure(&cli, asked.name, status, &err);
     else if (written < TIDE_OK)
-        exit_code = tell_failure(&cli, asked.name, written, &write_err);
+        exit_code = print_failure(&cli, asked.name, written, &write_err);
     else if (status == TIDE_NONE)
-        exit_code = tell_nothing(&cli, asked.name, &err);
+        exit_code = print_nothing(&cli, asked.name, &err);
     if (asked.command && asked.command->failure_exit && (status < TIDE_OK || written < TIDE_OK))
         exit_code = asked.command->failure_exit;
     tide_cli_output_done(&cli.out);

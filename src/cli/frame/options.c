@@ -103,8 +103,8 @@ static int find_by_letter(char letter)
 }
 
 /* value: what stood behind '=' or the letter, or NULL; then the next word is taken. */
-static tide_status take_option(tide_cli_words *out, int id, const char *value, char *const **next,
-                               tide_error *err)
+static tide_status parse_option(tide_cli_words *out, int id, const char *value, char *const **next,
+                                tide_error *err)
 {
     const tide_cli_option *option = &tide_cli_options[id];
     const bool is_flag = option->type == TIDE_CLI_FLAG;
@@ -120,8 +120,8 @@ static tide_status take_option(tide_cli_words *out, int id, const char *value, c
     return TIDE_OK;
 }
 
-static tide_status take_long(tide_cli_words *out, const char *word, char *const **next,
-                             tide_error *err)
+static tide_status parse_long(tide_cli_words *out, const char *word, char *const **next,
+                              tide_error *err)
 {
     const size_t len = strcspn(word, "=");
     const int id = find_by_name(word, len);
@@ -130,12 +130,12 @@ static tide_status take_long(tide_cli_words *out, const char *word, char *const 
         out->unknown_len = len;
         return tide_fail(err, TIDE_E_INVALID, "unknown option --%.*s", (int)len, word);
     }
-    return take_option(out, id, word[len] == '=' ? word + len + 1 : NULL, next, err);
+    return parse_option(out, id, word[len] == '=' ? word + len + 1 : NULL, next, err);
 }
 
 /* -jn5 is -j -n 5: flags may stand together, a value ends the word. */
-static tide_status take_short(tide_cli_words *out, const char *word, char *const **next,
-                              tide_error *err)
+static tide_status parse_short(tide_cli_words *out, const char *word, char *const **next,
+                               tide_error *err)
 {
     for (; *word; word++) {
         const int id = find_by_letter(*word);
@@ -145,7 +145,7 @@ static tide_status take_short(tide_cli_words *out, const char *word, char *const
             return tide_fail(err, TIDE_E_INVALID, "unknown option -%c", *word);
         }
         const bool is_flag = tide_cli_options[id].type == TIDE_CLI_FLAG;
-        TIDE_TRY(take_option(out, id, !is_flag && word[1] ? word + 1 : NULL, next, err));
+        TIDE_TRY(parse_option(out, id, !is_flag && word[1] ? word + 1 : NULL, next, err));
         if (!is_flag)
             break;
     }
@@ -176,9 +176,9 @@ tide_status tide_cli_words_parse(tide_cli_words *out, int argc, char *const *arg
         else if (strcmp(word, "--") == 0)
             out->behind = next;
         else if (word[1] == '-')
-            TIDE_TRY(take_long(out, word + 2, &next, err));
+            TIDE_TRY(parse_long(out, word + 2, &next, err));
         else
-            TIDE_TRY(take_short(out, word + 1, &next, err));
+            TIDE_TRY(parse_short(out, word + 1, &next, err));
         if (!out->behind)
             out->before_count = out->word_count;
     }

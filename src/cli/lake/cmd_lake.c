@@ -30,7 +30,7 @@ static tide_status cli_lake_serve(tide_cli *cli, tide_error *err)
         (tide_listener_port){.name = "listen", .address = tide_cli_text(cli, TIDE_CLI_LISTEN)};
     options.port_count = 1;
     options.steps = tidemark_lake_steps;
-    tide_cli_keep_signals_back();
+    tide_cli_block_signals();
     TIDE_CLEANUP(tide_store_closep) tide_store *store = NULL;
     TIDE_TRY(
         tide_cli_open_store(cli, &store, data_dir ? TIDE_STORE_CREATE : TIDE_STORE_EXISTING, err));

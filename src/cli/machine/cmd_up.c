@@ -165,7 +165,7 @@ static tide_status run(tide_cli *cli, tide_error *err)
     }
     replica_name names[TIDE_UP_REPLICAS_MAX];
     TIDE_TRY(read_replicas(cli, names, &options.replicas, err));
-    tide_cli_keep_signals_back();
+    tide_cli_block_signals();
     char program[PATH_MAX];
     TIDE_CLEANUP(close_claim) int claim = -1; /* until all that is kept there is closed */
     TIDE_TRY(tide_dir_lock(&claim, options.data_dir, err));

@@ -41,7 +41,7 @@ const char *tide_role_name(tide_call_role role)
     return names[role];
 }
 
-char *tide_call_take(tide_call *call, size_t *len)
+char *tide_call_move_message(tide_call *call, size_t *len)
 {
     if (!call->current)
         return NULL;

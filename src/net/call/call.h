@@ -17,8 +17,8 @@
  * others on the connection's loop, which they must not keep waiting. The functions given to tide_call_receive,
  * tide_call_on_drain and tide_call_on_cancel always run on the loop.
  *
- * A call is kept by references: the transport holds one until the end, run may use it until it returns, whoever answers
- * later takes another (tide_call_hold). After cancellation (the peer left, the deadline passed) sending does nothing
+ * A call has references: the transport holds one until the end, run may use it until it returns, and a
+ * later answer needs another (tide_call_hold). After cancellation (the peer left, the deadline passed) sending does nothing
  * and returns false; tide_call_end may still be called, and is harmless.
  *
  * Compression: a gRPC answer is compressed when the request was (or tide_call_compress says so) and the client accepts
@@ -51,12 +51,12 @@ typedef enum tide_call_kind {
 /* What a caller may do, and what a method needs. A role includes the calls of others, but not all of those with a lower
  * number (tide_role_includes): who may ingest may not read, and the other way round. */
 typedef enum tide_call_role {
-    TIDE_ROLE_NONE,   /* health, reflection: nobody is asked for a token */
+    TIDE_ROLE_NONE,   /* health, reflection: no token needed */
     TIDE_ROLE_READ,   /* queries */
     TIDE_ROLE_WRITE,  /* claims, commits; also ingest and read */
     TIDE_ROLE_ADMIN,  /* everything */
     TIDE_ROLE_INGEST, /* records and telemetry come in, nothing but metrics goes out */
-    TIDE_ROLE_ANY,    /* of a method: whoever has a role */
+    TIDE_ROLE_ANY,    /* of a method: any caller with a role */
 } tide_call_role;
 
 bool tide_role_includes(tide_call_role role, tide_call_role needed);
@@ -77,8 +77,8 @@ typedef struct tide_method {
 } tide_method;
 
 /* The bytes given to run (or the receiving function) are protobuf: a JSON request was translated. They are borrowed until
- * the function returns; tide_call_take, called inside it, makes them the caller's (free). NULL: taken already. */
-TIDE_MUST_CHECK char *tide_call_take(tide_call *call, size_t *len);
+ * the function returns; tide_call_move_message, called inside it, makes them the caller's (free). NULL: taken already. */
+TIDE_MUST_CHECK char *tide_call_move_message(tide_call *call, size_t *len);
 
 /* Did these bytes come compressed? Inside the function that was given them. */
 bool tide_call_was_compressed(const tide_call *call);
@@ -93,7 +93,7 @@ const char *tide_call_metadata(const tide_call *call, const char *name);
 tide_view tide_call_metadata_view(const tide_call *call, const char *name); /* ptr NULL: none */
 const char *tide_call_peer(const tide_call *call);                          /* address:port */
 const char *tide_call_identity(
-    const tide_call *call); /* token's or certificate's name; NULL: nobody's */
+    const tide_call *call); /* token's or certificate's name; NULL: anonymous */
 tide_call_role tide_call_role_of(const tide_call *call);
 int64_t tide_call_deadline_us(
     const tide_call *call); /* of the env's monotonic clock; INT64_MAX: none */
@@ -131,13 +131,13 @@ void tide_call_on_drain(tide_call *call, void (*fn)(tide_call *call, void *arg),
 void tide_call_receive(tide_call *call, tide_call_fn *fn, void *arg);
 
 /* fn is called once, from the loop, when the peer leaves or the deadline passes; at once, if that has happened. It is
- * not called after the end, but may be running while another thread ends the call. fn NULL: nobody is told. */
+ * not called after the end, but may be running while another thread ends the call. fn NULL: none. */
 void tide_call_on_cancel(tide_call *call, void (*fn)(tide_call *call, void *arg), void *arg);
 
 /* How long an answer (a message, as protobuf) may be made now: at most wanted_len, less while readers are slow. 0: there is
  * no room at all, end with TIDE_E_NOMEM. Memory for making and keeping it is set aside until the call is answered or
  * ends; asking again replaces it, asking for 0 gives it back. An answer that becomes longer is given if there is room
- * for it then; one that nobody reserved for likewise. */
+ * for it then; so is one without a reservation. */
 size_t tide_call_reserve(tide_call *call, size_t wanted_len);
 
 /* Answer a unary call and end it. The bytes are copied (or owned: malloc'ed). */

@@ -102,7 +102,7 @@ static void queue_failure(tide_call *call, const tide_ending *ending)
 }
 
 /* What goes into grpc-status-details-bin: what the method gave, or what the rest says beyond code and message. */
-static void keep_details(tide_call *call, const tide_ending *ending)
+static void copy_details(tide_call *call, const tide_ending *ending)
 {
     if (ending->details.len > 0 && ending->details.len <= DETAILS_MAX) {
         TIDE_IGNORE(tide_buffer_append_view(&call->details, ending->details));
@@ -124,7 +124,7 @@ void tide_call_finish(tide_call *call, const tide_ending *ending)
             ending->http_code ? ending->http_code : tide_grpc_http_code(ending->grpc_code);
     if (has_failed) {
         call->message = strdup(ending->message ? ending->message : "");
-        keep_details(call, ending);
+        copy_details(call, ending);
         if (ending->retry_after_s > 0 && !call->is_started) {
             char seconds[NUMBER_TEXT_MAX];
             (void)snprintf(seconds, sizeof seconds, "%.0f",
@@ -196,7 +196,7 @@ void tide_call_leave(tide_call *call)
     tide_call_cancel(call, TIDE_GRPC_CANCELLED, 499, "the client is gone");
     tide_call_lock(call);
     call->wake = NULL;
-    tide_call_drop_queue(call); /* an answer that nobody will read */
+    tide_call_drop_queue(call); /* a response that the peer will not read */
     tide_call_unlock(call);
     tide_call_drop_body(call);
     tide_call_release(call);

@@ -291,7 +291,7 @@ bool tide_call_is_congested(tide_call *call)
     return is_congested;
 }
 
-/* Hand the oldest message, or the end, to the receiver. false: there is nothing, or nobody to take it now. */
+/* Hand the oldest message, or the end, to the receiver. false: there is nothing, or no receiver now. */
 static bool deliver_next(tide_call *call)
 {
     tide_call_lock(call);
@@ -324,7 +324,7 @@ static bool deliver_next(tide_call *call)
     return inbound || is_last;
 }
 
-static void tell_drained(tide_call *call)
+static void notify_drained(tide_call *call)
 {
     tide_call_lock(call);
     tide_call_event_fn *fn = NULL;
@@ -344,7 +344,7 @@ int64_t tide_call_step(tide_call *call, int64_t now_us)
     tide_call_hold(call);
     while (deliver_next(call)) {
     }
-    tell_drained(call);
+    notify_drained(call);
     if (has_ended(call)) {
         tide_call_drop_body(call);
         tide_call_release(call);

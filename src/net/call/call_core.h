@@ -57,7 +57,7 @@ struct tide_call {
     /* constant once open */
     atomic_int refs;
     tide_site *site;
-    tide_account *account;   /* whom its memory is charged to */
+    tide_account *account;   /* its memory is charged to it */
     tide_route_entry *entry; /* NULL: refused before one was found */
     tide_call_form form;
     tide_call_kind kind;
@@ -88,7 +88,7 @@ struct tide_call {
     int messages; /* complete ones, of a call that takes one */
     bool is_input_over;
 
-    /* of whoever runs the method: the message it was given */
+    /* of the running method: the message it was given */
     tide_charged_buffer *current;
     bool is_current_packed;
     tide_arena arena;
@@ -154,19 +154,19 @@ void tide_call_feed_end(tide_call *call);
 /* Messages wait for their receiver: the peer should not send more yet. */
 bool tide_call_is_congested(tide_call *call);
 
-/* Let the method run, on the thread of whoever calls. */
+/* Let the method run, on the calling thread. */
 void tide_call_run(tide_call *call);
 
 /* The same, here or on a thread that may wait, as the method's row says. */
 void tide_call_dispatch(tide_call *call);
 
-/* Free what was received of a body that nobody wants; one that is complete belongs to the method. */
+/* Free what was received of a body that is not wanted; one that is complete belongs to the method. */
 void tide_call_drop_body(tide_call *call);
 
 /* Returns when the next deadline is due; INT64_MAX: none. */
 int64_t tide_call_step(tide_call *call, int64_t now_us);
 
-/* End the call before it answered, and tell its owner. Nothing, if it has ended. */
+/* End the call before it answered, and notify its owner. Nothing, if it has ended. */
 void tide_call_cancel(tide_call *call, int grpc_code, int http_code, const char *message);
 
 typedef struct tide_answer {

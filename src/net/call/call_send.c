@@ -91,8 +91,8 @@ size_t tide_call_reserve(tide_call *call, size_t wanted_len)
     tide_call_give_reserved(call);
     if (wanted_len > 0 && !call->is_ended) {
         tide_budget *answers = &call->account->answers;
-        /* Nobody takes all that is left, and the less who holds something already: pages become smaller, before anybody
-         * is turned away. */
+        /* No call gets all that is left, and less if others hold some: pages become smaller
+         * before a call is refused. */
         const size_t left = tide_budget_left(answers) / (tide_budget_used(answers) > 0 ? 4 : 2);
         room = room < left ? room : left;
         if (room < TIDE_BUDGET_SMALL_LEN || !tide_budget_take(answers, room))

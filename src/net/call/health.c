@@ -32,7 +32,7 @@ typedef struct watcher {
 
 /* Two locks. `state` guards everything below it and is never held while a call is spoken to: a
  * transport may run our cancel function from inside. `telling` is held from a change until the last
- * watcher was told of it, so that everybody hears changes in their order; it is taken first. */
+ * watcher was notified, so that all watchers see changes in order; it is locked first. */
 struct tide_health {
     pthread_mutex_t telling;
     pthread_mutex_t state;
@@ -116,7 +116,7 @@ static void send_status(tide_call *call, tide_health_status status)
     (void)tide_call_send_message(call, &response.base);
 }
 
-/* A watcher that has not been told the present status of its service; *call is held. */
+/* A watcher that has not received the present status of its service; *call is held. */
 static bool next_news(tide_health *health, tide_call **call, tide_health_status *status)
 {
     TIDE_HOLD(&health->state);
@@ -135,7 +135,7 @@ static bool next_news(tide_health *health, tide_call **call, tide_health_status 
 }
 
 /* The telling lock is held. */
-static void tell_watchers(tide_health *health)
+static void notify_watchers(tide_health *health)
 {
     tide_call *call = NULL;
     tide_health_status status = TIDE_HEALTH_UNKNOWN;
@@ -173,7 +173,7 @@ tide_status tide_health_set(tide_health *health, const char *name, tide_health_s
     (void)pthread_mutex_lock(&health->state);
     const tide_status outcome = put_status(health, name, status, err);
     (void)pthread_mutex_unlock(&health->state);
-    tell_watchers(health);
+    notify_watchers(health);
     (void)pthread_mutex_unlock(&health->telling);
     return outcome;
 }
@@ -184,7 +184,7 @@ void tide_health_set_impaired(tide_health *health, bool is_impaired)
     (void)pthread_mutex_lock(&health->state);
     health->is_impaired = is_impaired;
     (void)pthread_mutex_unlock(&health->state);
-    tell_watchers(health);
+    notify_watchers(health);
     (void)pthread_mutex_unlock(&health->telling);
 }
 
@@ -194,7 +194,7 @@ tide_health_status tide_health_get(tide_health *health, tide_view name)
     return get_status(health, name);
 }
 
-static watcher *take_watchers(tide_health *health)
+static watcher *move_watchers(tide_health *health)
 {
     TIDE_HOLD(&health->state);
     watcher *all = health->watchers;
@@ -211,10 +211,10 @@ void tide_health_close(tide_health *health)
     for (size_t i = 0; i < health->service_count; i++)
         health->services[i].status = TIDE_HEALTH_NOT_SERVING;
     (void)pthread_mutex_unlock(&health->state);
-    tell_watchers(health);
+    notify_watchers(health);
     tide_error err = {0};
     const tide_status status = tide_fail(&err, TIDE_E_UNAVAILABLE, "the server is shutting down");
-    for (watcher *gone = take_watchers(health); gone;) {
+    for (watcher *gone = move_watchers(health); gone;) {
         watcher *next = gone->next;
         tide_call_end(gone->call, status, &err);
         free_watcher(gone);
@@ -300,7 +300,7 @@ static tide_status begin_watch(tide_health *health, tide_call *call, tide_view m
     const tide_status status = link_watcher(health, added, err);
     (void)pthread_mutex_unlock(&health->state);
     if (status == TIDE_OK)
-        tell_watchers(health);
+        notify_watchers(health);
     else
         free(added);
     (void)pthread_mutex_unlock(&health->telling);

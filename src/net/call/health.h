@@ -3,7 +3,7 @@
  *
  * The program sets the status of services by name; "" is the process as a whole and exists from
  * the beginning, as NOT_SERVING. Check of a name that was never set is NOT_FOUND; Watch of one says
- * SERVICE_UNKNOWN and goes on: it is told when the service appears. A watcher is told the status at
+ * SERVICE_UNKNOWN and continues until the service appears. A watcher receives the status at
  * once and then every change, in order, and ends when its client does, or with tide_health_close.
  *
  * Watchers occupy a held call each, no thread.
@@ -50,11 +50,11 @@ TIDE_CLEANUP_FN(tide_health_freep, tide_health, tide_health_free)
 TIDE_MUST_CHECK tide_status tide_health_set(tide_health *health, const char *name,
                                             tide_health_status status, tide_error *err);
 
-/* Something that all services need is missing: until it is back, those that are set as SERVING are told as NOT_SERVING. */
+/* Something that all services need is missing: until it is back, those that are set as SERVING are reported as NOT_SERVING. */
 void tide_health_set_impaired(tide_health *health, bool is_impaired);
 
 /* TIDE_HEALTH_SERVICE_UNKNOWN: never set. */
 tide_health_status tide_health_get(tide_health *health, tide_view name);
 
-/* The process is going: every service becomes NOT_SERVING, watchers are told and ended. */
+/* The process is going: every service becomes NOT_SERVING, watchers are notified and ended. */
 void tide_health_close(tide_health *health);

@@ -120,7 +120,7 @@ static tide_status append_error(tide_buffer *out, tide_status status, const char
     TIDE_TRY(tide_wire_begin(out, ERROR_MESSAGE, &message_at));
     TIDE_TRY(tide_buffer_append_text(out, what));
     if (name.len > NAME_SHOWN_MAX)
-        name.len = 0; /* whoever sent it knows it */
+        name.len = 0; /* the sender knows it */
     TIDE_TRY(tide_buffer_append_view(out, name));
     TIDE_TRY(tide_wire_end(out, message_at));
     return tide_wire_end(out, content_at);

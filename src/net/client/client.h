@@ -1,50 +1,55 @@
-/* client.h - calling services of others: gRPC and JSON by POST, over connections that are kept.
+/* client.h - gRPC and HTTP client: calls and streams over connections that are reused.
  *
  *     tide_client_open(&client, &(tide_client_options){.target = "https://agent-7:4317", ...})
- *     tide_client_call(client, &request, &reply, err)       one message there, one back; tried again where that is safe
- *     tide_client_post(client, &request, &reply, err)       the same with any body, as plain HTTP
+ *     tide_client_call(client, &request, &reply, err)     one message each way, retried if safe
+ *     tide_client_post(client, &request, &reply, err)     the same with any body, as plain HTTP
  *
- *     tide_client_begin(&stream, client, &request, err)     streams, in every direction:
- *     tide_client_send, tide_client_send_end                    what we say
- *     tide_client_next                                          what comes back, message by message
- *     tide_client_end                                           over, or given up
+ *     tide_client_begin(&stream, client, &request, err)   streams, in every direction:
+ *     tide_client_send, tide_client_send_end                  messages to the server
+ *     tide_client_next                                        messages from the server
+ *     tide_client_end                                         ends or abandons it
  *
- *     tide_client_ask(NULL, client, &request, done, arg, err)   a call that nobody waits for: done is called at its end
+ *     tide_client_start_call(NULL, client, &request, done, arg, err)   done is called at its end
  *
- * A client belongs to one target. A thread moves the bytes of all calls (libcurl): its own, or that of a hub which many
- * clients share (client_hub.h). Calls share connections: HTTP/2 carries many at a time. Callers wait for their own call, on any
- * number of threads.
+ * A client belongs to one target. A thread moves the bytes of all calls (libcurl): its own, or that
+ * of a hub which many clients share (client_hub.h). Calls share connections: HTTP/2 carries many at
+ * a time. Callers wait for their own call, on any number of threads.
  *
- * Every call has a deadline. It is told to the server (grpc-timeout) and kept here, over all tries and waits together.
+ * Every call has a deadline over all tries and waits together. The server receives it
+ * (grpc-timeout).
  *
- * What is tried again (tide_client_call and _post alone; streams are their caller's business):
+ * Retried are (tide_client_call and _post alone; streams are left to their caller):
  *
- *     the call did not reach the server (no connection)      always
- *     the server says: try again, and when (RetryInfo,       always, not before then; UNAVAILABLE, RESOURCE_EXHAUSTED,
- *       grpc-retry-pushback-ms, Retry-After)                   ABORTED or HTTP 429, 503
- *     UNAVAILABLE without that; HTTP 502, 503, 504           where the caller says that the call is idempotent
- *     the connection broke under way                         likewise; otherwise it is TIDE_E_OUTCOME_UNKNOWN
- *     anything else                                          never
+ *     calls that did not reach the server (no connection)     always
+ *     UNAVAILABLE, RESOURCE_EXHAUSTED, ABORTED, HTTP 429      always, not before the time that
+ *       or 503 with a time (RetryInfo, Retry-After,             the server names
+ *       grpc-retry-pushback-ms)
+ *     UNAVAILABLE without a time; HTTP 502, 503, 504          idempotent calls
+ *     broken connections                                      idempotent calls; others are
+ *                                                             TIDE_E_OUTCOME_UNKNOWN
  *
- * with waits that double and vary (base/backoff.h), at most try_max tries, and never beyond the deadline.
+ * with waits that double and vary (base/backoff.h), at most try_max tries, and never beyond the
+ * deadline.
  *
- * A slow caller holds the sender back: a stream is not read on while queue_len bytes of it wait for tide_client_next.
- * Messages may be compressed (gzip, deflate, zstd come in, gzip goes out) and are at most message_max bytes, also after
- * decompression.
+ * Flow control: a stream is not read on while queue_len bytes of it wait for tide_client_next.
+ * Messages may be compressed (gzip, deflate, zstd are received, gzip is sent) and have at most
+ * message_max bytes, also after decompression.
  *
- * Security: over https the server's certificate and name are always checked. A token is read from its file anew when that
- * has changed. It is not sent over a plain connection to another machine, unless is_insecure. Redirects are not
- * followed, proxies of the environment not used.
+ * Security: over https the server's certificate and name are always checked. A token file is read
+ * again when it has changed. A token is not sent over a plain connection to another machine, unless
+ * is_insecure. Redirects are not followed, proxies of the environment not used.
  *
- * A server that refuses a call at its headers and resets the stream at once makes libcurl 7.88 lose the answer: so short requests leave
- * the machine as a whole, and an idempotent call whose answer was lost is begun again (client_connect.c). What remains: a call that is not
- * idempotent and has a long message may end as one whose connection broke.
+ * A server that refuses a call at its headers and resets the stream at once makes libcurl 7.88 lose
+ * the response. So short requests are sent whole, and an idempotent call whose response was lost is
+ * begun again (client_connect.c). A call that is not idempotent and has a long message may still
+ * end as one whose connection broke.
  *
- * gRPC codes become statuses (tide_client_status_of); the code itself, its message and details are in the reply.
+ * gRPC codes become statuses (tide_client_status_of). The code itself, its message and details are
+ * in the reply.
  *
- * Threads: tide_client_stop, tide_client_cancel, calls and begins may come from any thread; a stream's send and next may be on
- * two threads, its end when both are through. tide_client_close waits for nobody: all calls must have returned, all streams
- * have been ended.
+ * Threads: tide_client_stop, tide_client_cancel, calls and begins may be used from any thread; a
+ * stream's send and next on two threads, its end after both. tide_client_close does not wait: all
+ * calls must have returned, all streams have been ended.
  * Limits: below, and those of the options. */
 #pragma once
 
@@ -78,7 +83,7 @@ enum {
 typedef struct tide_client tide_client;
 typedef struct tide_client_stream tide_client_stream;
 
-/* A call that is over, for whoever keeps figures (runtime/client_metrics.h). */
+/* A call that has ended, for metrics (runtime/client_metrics.h). */
 typedef struct tide_client_counted {
     const char *path; /* of the request: borrowed */
     int grpc_code;    /* as of the status that the caller gets */
@@ -90,11 +95,11 @@ typedef void tide_client_count_fn(void *arg, const tide_client_counted *counted)
 /* Zero and NULL mean the default everywhere. */
 typedef struct tide_client_options {
     const char *target;  /* http://HOST:PORT, https://HOST:PORT or unix:PATH */
-    const char *ca_file; /* whom a https server is checked against; NULL: the system's */
+    const char *ca_file; /* checks a https server; NULL: the system's */
     const char *cert_file;
     const char *key_file;   /* NULL: in cert_file */
     const char *token;      /* bearer token */
-    const char *token_file; /* or where it stands: the first line */
+    const char *token_file; /* or a file whose first line it is */
     bool is_insecure;       /* the token may go over a plain connection to another machine */
     bool is_gzip;           /* compress what we send */
     const char *user_agent; /* "tidemark" */
@@ -108,10 +113,10 @@ typedef struct tide_client_options {
     tide_client_hub *hub; /* must outlive the client; NULL: one of its own */
     tide_backoff backoff; /* 100 ms to 5 s */
     tide_client_count_fn
-        *count; /* of whole calls (tide_client_call, _post), on the caller's thread; NULL: nobody */
+        *count; /* of whole calls (tide_client_call, _post), on the caller's thread; NULL: none */
     void *count_arg;
-    /* Bytes of answers that have come and are not complete yet are added to it, of any number of clients; must outlive them. NULL: nobody
-     * wants to know. */
+    /* The bytes of responses that are not complete yet are added to it, of any number of clients;
+     * must outlive them. NULL: not counted. */
     atomic_llong *held;
 } tide_client_options;
 
@@ -133,27 +138,27 @@ typedef struct tide_client_request {
     const char *content_type; /* of a post; NULL: application/json */
 } tide_client_request;
 
-/* What came back. On the caller's stack: init, any number of calls, done. */
+/* A response. On the caller's stack: init, any number of calls, done. */
 typedef struct tide_client_reply {
     tide_buffer message; /* or the body of a post, whatever its HTTP status */
     tide_head head;
     tide_head trailers;
     int http_code;          /* 0: no answer */
-    int grpc_code;          /* as the server said, or as HTTP and the connection mean it */
+    int grpc_code;          /* of the server, or as HTTP and the connection imply */
     tide_buffer details;    /* google.rpc.Status, as bytes; empty: none */
-    int64_t retry_after_us; /* what the server advises; < 0: nothing */
-    bool is_too_large;      /* TIDE_E_LIMIT is our own word, not the server's */
+    int64_t retry_after_us; /* advice of the server; < 0: none */
+    bool is_too_large;      /* TIDE_E_LIMIT is ours, not the server's */
     int try_count;
 } tide_client_reply;
 
 void tide_client_reply_init(tide_client_reply *reply);
 void tide_client_reply_done(tide_client_reply *reply); /* fits TIDE_CLEANUP */
 
-/* What stands before an address (HOST:PORT, unix:PATH, or with a scheme already) in a target. */
+/* The scheme to put before an address (HOST:PORT, unix:PATH, or with a scheme already). */
 const char *tide_client_scheme(const char *address, bool is_tls);
 
 /* The options are copied. TIDE_E_INVALID: no such target, files that are not what they should be (tls.h), a token that may
- * not be sent. TIDE_E_NOT_FOUND, TIDE_E_DENIED: a file. Connects to nobody yet. */
+ * not be sent. TIDE_E_NOT_FOUND, TIDE_E_DENIED: a file. Does not connect yet. */
 TIDE_MUST_CHECK tide_status tide_client_open(tide_client **out, const tide_client_options *options,
                                              tide_error *err);
 void tide_client_close(tide_client *client); /* takes NULL */
@@ -162,15 +167,16 @@ TIDE_CLEANUP_FN(tide_client_closep, tide_client, tide_client_close)
 /* End all calls, waits and streams with TIDE_E_INTERRUPTED; further ones end likewise. */
 void tide_client_stop(tide_client *client);
 
-/* One message there and one back. TIDE_OK: reply->message is it. Otherwise what the server answered, in our statuses, or
- * TIDE_E_TIMEOUT, TIDE_E_UNAVAILABLE (never arrived), TIDE_E_OUTCOME_UNKNOWN, TIDE_E_DENIED (certificates),
- * TIDE_E_LIMIT (a message too large), TIDE_E_DAMAGED (an answer against the rules), TIDE_E_INTERRUPTED. */
+/* One message each way. TIDE_OK: reply->message is the response. Otherwise the status of the server,
+ * or TIDE_E_TIMEOUT, TIDE_E_UNAVAILABLE (never arrived), TIDE_E_OUTCOME_UNKNOWN, TIDE_E_DENIED
+ * (certificates), TIDE_E_LIMIT (a message too large), TIDE_E_DAMAGED (an invalid response),
+ * TIDE_E_INTERRUPTED. */
 TIDE_MUST_CHECK tide_status tide_client_call(tide_client *client,
                                              const tide_client_request *request,
                                              tide_client_reply *reply, tide_error *err);
 
-/* POST as plain HTTP. TIDE_OK: 2xx. Otherwise as above, from the HTTP code and, where the body is JSON with "message",
- * with its words; the body is in the reply. */
+/* POST as plain HTTP. TIDE_OK: 2xx. Otherwise as above, from the HTTP code and, where the body is
+ * JSON with "message", with that text; the body is in the reply. */
 TIDE_MUST_CHECK tide_status tide_client_post(tide_client *client,
                                              const tide_client_request *request,
                                              tide_client_reply *reply, tide_error *err);
@@ -188,8 +194,8 @@ TIDE_MUST_CHECK tide_status tide_client_send(tide_client_stream *stream, tide_vi
 /* Nothing more will be sent. */
 void tide_client_send_end(tide_client_stream *stream);
 
-/* The next message into an emptied buffer, which takes the message's memory. TIDE_NONE: the server has ended the call
- * well. A failure: how it ended; calling again says the same. */
+/* The next message into an emptied buffer, which gets the message's memory. TIDE_NONE: the server
+ * has ended the call without a failure. A failure: how it ended; a second call returns the same. */
 TIDE_MUST_CHECK tide_status tide_client_next(tide_client_stream *stream, tide_buffer *message,
                                              tide_error *err);
 
@@ -200,26 +206,27 @@ bool tide_client_is_ready(tide_client_stream *stream);
  * end. Before that head alone counts, once a message has come. */
 const tide_client_reply *tide_client_stream_reply(const tide_client_stream *stream);
 
-/* Give up; whoever waits gets TIDE_E_INTERRUPTED. From any thread, until the end. */
+/* Abandon it; waiting calls get TIDE_E_INTERRUPTED. From any thread, until the end. */
 void tide_client_cancel(tide_client_stream *stream);
 
 /* Give it back; cancels what is not over. Takes NULL. */
 void tide_client_end(tide_client_stream *stream);
 TIDE_CLEANUP_FN(tide_client_endp, tide_client_stream, tide_client_end)
 
-/* ---- calls that nobody waits for ---- */
+/* ---- calls with a callback ---- */
 
-/* How it ended, on the hub's thread, which must not be held up: TIDE_OK and reply->message, which may be taken (swap it for
- * an initialised buffer), or a failure and its words. */
+/* The end of a call, on the hub's thread, which must not wait: TIDE_OK and reply->message, which may
+ * be moved (swap it for an initialised buffer), or a failure and its text. */
 typedef void tide_client_done_fn(void *arg, tide_status status, tide_client_reply *reply,
                                  const char *text);
 
-/* One message there and one back, one try. done is called exactly once if this returns TIDE_OK, also when the call is cancelled or
- * the client stops, and never otherwise. out may be NULL; otherwise it is for tide_client_cancel, and to be given back with
- * tide_client_end, which cancels what is not over. */
-TIDE_MUST_CHECK tide_status tide_client_ask(tide_client_stream **out, tide_client *client,
-                                            const tide_client_request *request,
-                                            tide_client_done_fn *done, void *arg, tide_error *err);
+/* One message each way, one try. done is called exactly once if this returns TIDE_OK, also when the
+ * call is cancelled or the client stops, and never otherwise. out may be NULL; otherwise it is for
+ * tide_client_cancel, and must be ended with tide_client_end, which cancels a call under way. */
+TIDE_MUST_CHECK tide_status tide_client_start_call(tide_client_stream **out, tide_client *client,
+                                                   const tide_client_request *request,
+                                                   tide_client_done_fn *done, void *arg,
+                                                   tide_error *err);
 
 /* What a gRPC code means in our statuses. */
 tide_status tide_client_status_of(int grpc_code);

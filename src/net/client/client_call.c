@@ -18,7 +18,7 @@ typedef struct outcome {
 /* ---- one try ---- */
 
 /* What the stream has learnt becomes the caller's. */
-static void take_reply(tide_client_reply *reply, tide_client_stream *stream, bool has_body)
+static void move_reply(tide_client_reply *reply, tide_client_stream *stream, bool has_body)
 {
     tide_client_reply *from = &stream->reply;
     const tide_head head = reply->head;
@@ -76,7 +76,7 @@ static outcome try_once(tide_client *client, const tide_client_request *request,
     if (stream->is_over) {
         ended.was_unsent = stream->was_unsent;
         ended.is_retry_refused = stream->is_retry_refused;
-        take_reply(reply, stream, !is_grpc);
+        move_reply(reply, stream, !is_grpc);
     }
     return ended;
 }
@@ -132,7 +132,7 @@ static int64_t get_wait_us(tide_client *client, const tide_client_reply *reply, 
 {
     const int64_t own_us = tide_backoff_next(&client->options.backoff, attempt, client->env);
     const int64_t advised_us = reply->retry_after_us;
-    /* Everybody is advised the same: what varies comes on top. */
+    /* All clients get the same advice: what varies comes on top. */
     if (advised_us <= 0)
         return own_us;
     return advised_us > INT64_MAX - own_us ? INT64_MAX : advised_us + own_us / 4;
@@ -197,7 +197,7 @@ tide_status tide_client_post(tide_client *client, const tide_client_request *req
     return run_counted(client, request, false, reply, err);
 }
 
-/* ---- calls that nobody waits for ---- */
+/* ---- calls with a callback ---- */
 
 static void releasep(tide_client_stream **stream)
 {
@@ -205,9 +205,9 @@ static void releasep(tide_client_stream **stream)
         tide_client_release(*stream);
 }
 
-tide_status tide_client_ask(tide_client_stream **out, tide_client *client,
-                            const tide_client_request *request, tide_client_done_fn *done,
-                            void *arg, tide_error *err)
+tide_status tide_client_start_call(tide_client_stream **out, tide_client *client,
+                                   const tide_client_request *request, tide_client_done_fn *done,
+                                   void *arg, tide_error *err)
 {
     const int64_t timeout_us =
         request->timeout_us ? request->timeout_us : client->options.timeout_us;
@@ -225,7 +225,7 @@ tide_status tide_client_ask(tide_client_stream **out, tide_client *client,
     return TIDE_OK;
 }
 
-static void tell(tide_client_stream *stream, tide_status status, const char *text)
+static void notify(tide_client_stream *stream, tide_status status, const char *text)
 {
     const tide_client *client = stream->client;
     if (client->options.count)
@@ -238,22 +238,22 @@ static void tell(tide_client_stream *stream, tide_status status, const char *tex
     stream->on_over(stream->on_over_arg, status, &stream->reply, text);
 }
 
-/* It is over: nobody else changes it any more, and the caller may only cancel it. */
-void tide_client_ask_end(tide_client_stream *stream)
+/* It is over: nothing changes it any more, and the caller may only cancel it. */
+void tide_client_finish_call(tide_client_stream *stream)
 {
     tide_client_reply *reply = &stream->reply;
     tide_client_message *message = stream->first;
     if (stream->status < TIDE_OK) {
-        tell(stream, stream->status,
-             stream->text[0] ? stream->text : tide_status_get(stream->status)->text);
+        notify(stream, stream->status,
+               stream->text[0] ? stream->text : tide_status_get(stream->status)->text);
     } else if (!message || message->next) {
-        tell(stream, TIDE_E_DAMAGED,
-             message ? "the server has answered with several messages"
-                     : "the server has answered without a message");
+        notify(stream, TIDE_E_DAMAGED,
+               message ? "the server has answered with several messages"
+                       : "the server has answered without a message");
     } else {
         const tide_buffer plain = reply->message;
         reply->message = message->bytes;
         message->bytes = plain; /* freed with the stream */
-        tell(stream, TIDE_OK, "");
+        notify(stream, TIDE_OK, "");
     }
 }

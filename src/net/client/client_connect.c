@@ -1,6 +1,6 @@
 /* client_connect.c - which transfer makes a connection, which waits, which shares one; see client_parts.h.
  *
- * Over TLS libcurl decides this well by itself: ALPN tells what a connection speaks. Without TLS it must be told that the
+ * Over TLS libcurl decides this by ALPN. Without TLS it must know that the
  * server speaks HTTP/2 ("prior knowledge"), and libcurl 7.88 then spoils every connection that it uses a second time
  * (fixed in 8.0: it put another layer of HTTP/2 on top). So a plain gRPC transfer is started in one of two ways:
  *
@@ -171,7 +171,7 @@ void tide_client_connect_made(tide_client_stream *stream)
 
 /* ---- whole requests ---- */
 
-/* libcurl does not tell which of its sockets a transfer uses before the transfer is over; but it tells the port. Two sockets may have one port,
+/* libcurl reports the socket of a transfer only when that is over, but its port earlier. Two sockets may have one port,
  * towards different machines: then the wrong one is corked for a moment. */
 void tide_client_connect_cork(tide_client_stream *stream, int port)
 {

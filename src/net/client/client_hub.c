@@ -1,6 +1,6 @@
 /* client_hub.c - the thread that drives libcurl for its clients: see client_hub.h and client_parts.h.
  *
- * libcurl says which sockets and which time it waits for, libevent tells when something has happened there. Streams that
+ * libcurl names the sockets and the time it waits for, libevent reports their events. Streams that
  * are new, resumed or cancelled and clients that stop come in by two lists under the hub's lock; an eventfd
  * wakes the thread for them.
  *
@@ -182,7 +182,7 @@ static bool is_given_up(tide_client_stream *stream)
 }
 
 /* New, resumed or cancelled; the reference of the list of pending ones is ours now. */
-static void look_at(tide_client_stream *stream)
+static void check_transfer(tide_client_stream *stream)
 {
     const bool is_new = !stream->is_added;
     if (is_new) {
@@ -204,7 +204,7 @@ static void look_at(tide_client_stream *stream)
 
 /* One at a time: a stream that was taken may be put into the list again at any moment, by others or by what is done here, and
  * its link is the list's then. What comes in meanwhile has rung the bell and is taken next time. */
-static tide_client_stream *take_one(tide_client_hub *hub)
+static tide_client_stream *pop_one(tide_client_hub *hub)
 {
     tide_client_stream *stream = hub->pending;
     hub->pending = stream->next_pending;
@@ -215,22 +215,22 @@ static tide_client_stream *take_one(tide_client_hub *hub)
     return stream;
 }
 
-static void take_pending(tide_client_hub *hub)
+static void move_pending(tide_client_hub *hub)
 {
     pthread_mutex_lock(&hub->lock);
     int count = 0;
     for (const tide_client_stream *stream = hub->pending; stream; stream = stream->next_pending)
         count++;
     for (; count > 0; count--) {
-        tide_client_stream *stream = take_one(hub);
+        tide_client_stream *stream = pop_one(hub);
         pthread_mutex_unlock(&hub->lock);
-        look_at(stream);
+        check_transfer(stream);
         pthread_mutex_lock(&hub->lock);
     }
     pthread_mutex_unlock(&hub->lock);
 }
 
-static void take_results(const room *r)
+static void read_results(const room *r)
 {
     int left = 0;
     const CURLMsg *message = NULL;
@@ -258,7 +258,7 @@ static void client_hub_unstep(tide_client *client)
 }
 
 /* Clients that stop: their calls end. Those that close are let go of. */
-static void take_stopping(tide_client_hub *hub)
+static void move_stopping(tide_client_hub *hub)
 {
     pthread_mutex_lock(&hub->lock);
     while (hub->stopping) {
@@ -340,7 +340,7 @@ int tide_client_hub_find(const tide_client_hub *hub, int port)
 static void go_on(const room *r)
 {
     uncork(r->hub);
-    take_results(r);
+    read_results(r);
     step_clients(r->hub);
 }
 
@@ -348,7 +348,7 @@ static void go_on_everywhere(tide_client_hub *hub)
 {
     uncork(hub);
     for (int i = 0; i < hub->room_count; i++)
-        take_results(&hub->rooms[i]);
+        read_results(&hub->rooms[i]);
     step_clients(hub);
 }
 
@@ -376,7 +376,7 @@ static void watched_free(watched *w)
     free(w);
 }
 
-static void look_later(watched *w)
+static void check_later(watched *w)
 {
     static const suseconds_t waits_us[LOOKS] = {32000, 8000, 2000, 500};
     const struct timeval after = {.tv_usec = waits_us[w->left - 1]};
@@ -391,7 +391,7 @@ static void on_socket(evutil_socket_t fd, short what, void *arg)
     const int events = ((what & EV_READ) != 0 ? CURL_CSELECT_IN : 0) |
                        ((what & EV_WRITE) != 0 ? CURL_CSELECT_OUT : 0);
     w->left = LOOKS;
-    look_later(w);
+    check_later(w);
     (void)curl_multi_socket_action(r->multi, fd, events, &running_count); /* w may be gone now */
     go_on(r);
 }
@@ -405,7 +405,7 @@ static void on_again(evutil_socket_t unused, short what, void *arg)
     int running_count = 0;
     w->left--;
     if (w->left > 0)
-        look_later(w);
+        check_later(w);
     (void)curl_multi_socket_action(r->multi, w->fd, CURL_CSELECT_IN, &running_count);
     go_on(r);
 }
@@ -493,8 +493,8 @@ static void on_bell(evutil_socket_t fd, short what, void *arg)
     tide_client_hub *hub = arg;
     uint64_t count = 0;
     (void)!read(fd, &count, sizeof count);
-    take_pending(hub);
-    take_stopping(hub);
+    move_pending(hub);
+    move_stopping(hub);
     go_on_everywhere(hub);
     pthread_mutex_lock(&hub->lock);
     const bool is_closing = hub->is_closing;
@@ -557,7 +557,7 @@ void tide_client_hub_join(tide_client_hub *hub, tide_client *client)
     hub->next_room = (hub->next_room + 1) % hub->room_count;
 }
 
-static void tell(tide_client *client, bool is_closing)
+static void notify(tide_client *client, bool is_closing)
 {
     tide_client_hub *hub = client->hub;
     pthread_mutex_lock(&hub->lock);
@@ -573,14 +573,14 @@ static void tell(tide_client *client, bool is_closing)
 
 void tide_client_hub_stop(tide_client *client)
 {
-    tell(client, false);
+    notify(client, false);
 }
 
 void tide_client_hub_leave(tide_client *client)
 {
     tide_client_hub *hub = client->hub;
     assert(!pthread_equal(pthread_self(), hub->thread));
-    tell(client, true);
+    notify(client, true);
     TIDE_HOLD(&hub->lock);
     while (!client->is_gone)
         pthread_cond_wait(&hub->gone, &hub->lock);
@@ -639,7 +639,7 @@ static tide_status open_rooms(tide_client_hub *hub, const tide_client_hub_option
 static void close_room(room *r)
 {
     if (r->multi)
-        (void)curl_multi_cleanup(r->multi); /* closes what is idle: watch_socket is told */
+        (void)curl_multi_cleanup(r->multi); /* closes what is idle: watch_socket is called */
     if (r->timer)
         event_free(r->timer);
 }
@@ -689,7 +689,7 @@ void tide_client_hub_close(tide_client_hub *hub)
         (void)close(hub->bell_fd);
     (void)pthread_cond_destroy(&hub->gone);
     (void)pthread_mutex_destroy(&hub->lock);
-    /* libcurl 7.88 does not tell of every socket that it closes: not of one whose call is cancelled while it connects. */
+    /* libcurl 7.88 does not report every socket that it closes: not one whose call is cancelled while it connects. */
     while (hub->orphans)
         tide_client_hub_bury(hub, hub->orphans);
     free(hub->sockets); /* after the last socket */

@@ -1,7 +1,7 @@
 /* client_hub.h - one thread that moves the bytes of many clients.
  *
- * A client without a hub has one of its own. Whoever speaks to thousands of servers gives one hub to all their clients: a
- * connection then costs its socket and no thread, and what nobody says costs nothing (libevent wakes for what has
+ * A client without a hub has one of its own. A process with thousands of servers gives one hub to all their clients: a
+ * connection then costs its socket and no thread, and an idle one costs nothing (libevent wakes for what has
  * happened, never for what waits).
  *
  *     tide_client_hub_open(&hub, &(tide_client_hub_options){.connection_max = 8}, err)
@@ -21,7 +21,7 @@ typedef struct tide_client_hub tide_client_hub;
 
 typedef struct tide_client_hub_options {
     int connection_max; /* to one server; 0: TIDE_CLIENT_CONNECTIONS */
-    int idle_max; /* connections that are kept while nobody uses them, to all servers; 0: 32 */
+    int idle_max;       /* idle connections that are retained, to all servers; 0: 32 */
 } tide_client_hub_options;
 
 /* options may be NULL. TIDE_E_NOMEM: no memory or no thread. */

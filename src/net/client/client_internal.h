@@ -2,7 +2,7 @@
  *
  *     client.c          open, close
  *     client_hub.c      the thread that drives libcurl, for one client or for many
- *     client_ask.c      calls that nobody waits for
+ *     client_ask.c      calls that end with a callback
  *     client_connect.c  which transfer makes a connection, which waits, which shares one
  *     client_request.c  what a request looks like on the wire
  *     client_transfer.c libcurl's callbacks: bytes in and out of a transfer
@@ -11,7 +11,7 @@
  *     client_call.c     whole calls, tried again
  *
  * A transfer is one HTTP exchange. Callers' threads and the hub's thread share it by its lock; its libcurl handle
- * is touched by the hub's thread alone, which is told by tide_client_wake to look at a transfer again. It is kept by
+ * is touched by the hub's thread alone, which tide_client_wake asks to check a transfer again. It is kept by
  * two references: the caller's and the thread's. */
 #pragma once
 
@@ -40,7 +40,7 @@ struct tide_client {
     bool is_https;
     tide_env *env;
     tide_client_hub *hub;
-    tide_client_hub *own_hub; /* NULL: somebody else's */
+    tide_client_hub *own_hub; /* NULL: a shared one */
     CURLM *multi;             /* one of the hub's */
     tide_client_sockets *sockets;
 
@@ -133,9 +133,9 @@ struct tide_client_stream {
     char failure_text[TIDE_ERROR_TEXT_MAX];
     bool is_over;
     tide_client_done_fn
-        *on_over; /* called once, by the hub's thread, when it is over; NULL: nobody */
+        *on_over; /* called once, by the hub's thread, when it is over; NULL: none */
     void *on_over_arg;
-    int64_t begun_us;      /* of who is told when it is over */
+    int64_t begun_us;      /* of calls with a callback */
     bool was_unsent;       /* the server cannot have seen it */
     bool is_retry_refused; /* the server says: not again (pushback < 0) */
     tide_status status;
@@ -163,7 +163,7 @@ void tide_client_hub_step(tide_client *client);
 
 /* client_connect.c: all on the client's thread. Start a transfer, now or when there is a connection for it. */
 void tide_client_connect_start(tide_client_stream *stream);
-/* It has a connection, or will have none: nobody waits for it any longer. */
+/* It has a connection, or will have none: no transfer waits for it any longer. */
 void tide_client_connect_made(tide_client_stream *stream);
 /* libcurl is through with it. True: it was started again, in another way. */
 TIDE_MUST_CHECK bool tide_client_connect_again(tide_client_stream *stream, CURLcode result);
@@ -172,7 +172,7 @@ void tide_client_connect_cork(tide_client_stream *stream, int port);
 void tide_client_connect_uncork(tide_client_stream *stream);
 /* It is over. */
 void tide_client_connect_end(tide_client_stream *stream);
-/* The count of a client that has closed while it had sockets, and its end: the thread's, or whoever closes the hub. */
+/* The count of a client that has closed while it had sockets, and its end, by the thread or by the close of the hub. */
 void tide_client_hub_adopt(tide_client_hub *hub, tide_client_sockets *sockets);
 void tide_client_hub_bury(tide_client_hub *hub, tide_client_sockets *sockets);
 
@@ -198,8 +198,8 @@ void tide_client_answer_end(tide_client_stream *stream, CURLcode result);
 /* The delay of RetryInfo inside google.rpc.Status; < 0: none. */
 int64_t tide_client_retry_delay(tide_view details);
 
-/* client_ask.c: tell whoever asked, on the hub's thread. */
-void tide_client_ask_end(tide_client_stream *stream);
+/* client_call.c: call its callback, on the hub's thread. */
+void tide_client_finish_call(tide_client_stream *stream);
 
 /* client_stream.c: a transfer that the thread does not know yet (tide_client_wake); and one that it does. */
 TIDE_MUST_CHECK tide_status tide_client_make(tide_client_stream **out, tide_client *client,
@@ -209,5 +209,5 @@ TIDE_MUST_CHECK tide_status tide_client_start(tide_client_stream **out, tide_cli
                                               const tide_client_request *request, bool is_grpc,
                                               int64_t timeout_us, tide_error *err);
 void tide_client_release(tide_client_stream *stream);
-/* Over: everybody who waits is told. Takes the stream's lock. */
+/* Over: wake all waiters. Takes the stream's lock. */
 void tide_client_finish(tide_client_stream *stream, CURLcode result);

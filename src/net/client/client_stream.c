@@ -75,7 +75,7 @@ void tide_client_finish(tide_client_stream *stream, CURLcode result)
     if (held_len > 0)
         (void)atomic_fetch_sub(stream->client->options.held, (long long)held_len);
     if (stream->on_over)
-        tide_client_ask_end(stream);
+        tide_client_finish_call(stream);
 }
 
 static tide_client_stream *new_stream(tide_client *client, bool is_grpc)
@@ -166,7 +166,7 @@ tide_status tide_client_begin(tide_client_stream **out, tide_client *client,
     return tide_client_start(out, client, request, true, timeout_us, err);
 }
 
-static tide_status tell_end(const tide_client_stream *stream, tide_error *err)
+static tide_status report_end(const tide_client_stream *stream, tide_error *err)
 {
     if (stream->status >= TIDE_OK)
         return TIDE_NONE;
@@ -182,7 +182,7 @@ tide_status tide_client_send(tide_client_stream *stream, tide_view message, tide
         pthread_cond_wait(&stream->changed, &stream->lock);
     tide_status status = TIDE_OK;
     if (stream->is_over) {
-        status = tell_end(stream, err);
+        status = report_end(stream, err);
         if (status == TIDE_NONE)
             status = tide_fail(err, TIDE_E_INTERRUPTED, "the server has ended the call already");
     } else if (stream->is_out_ended) {
@@ -210,7 +210,7 @@ void tide_client_send_end(tide_client_stream *stream)
 /* ---- what comes back ---- */
 
 /* The first message; the sender goes on when half of what may wait has been taken. */
-static bool take_first(tide_client_stream *stream, tide_buffer *message)
+static bool pop_first(tide_client_stream *stream, tide_buffer *message)
 {
     tide_client_message *taken = stream->first;
     stream->first = taken->next;
@@ -237,9 +237,9 @@ tide_status tide_client_next(tide_client_stream *stream, tide_buffer *message, t
     /* What was given up is not read on. */
     const bool is_given_up = stream->is_over && stream->status == TIDE_E_INTERRUPTED;
     if (stream->first && !is_given_up)
-        goes_on = take_first(stream, message);
+        goes_on = pop_first(stream, message);
     else
-        status = tell_end(stream, err);
+        status = report_end(stream, err);
     pthread_mutex_unlock(&stream->lock);
     if (goes_on)
         tide_client_wake(stream);

@@ -129,7 +129,7 @@ static bool queue_message(tide_client_stream *stream)
 }
 
 /* The five bytes before a message. */
-static bool take_prefix(tide_client_stream *stream, tide_view *bytes)
+static bool receive_prefix(tide_client_stream *stream, tide_view *bytes)
 {
     while (stream->prefix_len < TIDE_GRPC_PREFIX_LEN && bytes->len > 0) {
         stream->prefix[stream->prefix_len++] = (uint8_t)*bytes->ptr++;
@@ -156,7 +156,7 @@ static bool take_prefix(tide_client_stream *stream, tide_view *bytes)
 }
 
 /* Memory follows the bytes that really come, not the length that is announced. */
-static bool take_body(tide_client_stream *stream, tide_view *bytes)
+static bool receive_body(tide_client_stream *stream, tide_view *bytes)
 {
     tide_buffer *message = &stream->partial->bytes;
     size_t len = stream->message_len - message->len;
@@ -175,19 +175,19 @@ static bool take_body(tide_client_stream *stream, tide_view *bytes)
     return message->len < stream->message_len || queue_message(stream);
 }
 
-static bool take_frames(tide_client_stream *stream, tide_view bytes)
+static bool receive_frames(tide_client_stream *stream, tide_view bytes)
 {
     while (bytes.len > 0) {
-        if (!stream->partial && !take_prefix(stream, &bytes))
+        if (!stream->partial && !receive_prefix(stream, &bytes))
             return false;
-        if (stream->partial && !take_body(stream, &bytes))
+        if (stream->partial && !receive_body(stream, &bytes))
             return false;
     }
     return true;
 }
 
-/* The body of a post, or what somebody says who does not speak gRPC. */
-static bool take_plain(tide_client_stream *stream, tide_view bytes)
+/* The body of a post, or what a server sends that does not speak gRPC. */
+static bool receive_plain(tide_client_stream *stream, tide_view bytes)
 {
     tide_buffer *body = &stream->reply.message;
     const tide_status status = tide_buffer_append_view(body, bytes);
@@ -205,7 +205,7 @@ static bool speaks_grpc(const tide_client_stream *stream)
     return stream->is_grpc && given && strncmp(given, type, sizeof type - 1) == 0;
 }
 
-static size_t take_bytes(char *bytes, size_t size, size_t count, void *arg)
+static size_t receive_bytes(char *bytes, size_t size, size_t count, void *arg)
 {
     tide_client_stream *stream = arg;
     const size_t len = size * count;
@@ -215,10 +215,10 @@ static size_t take_bytes(char *bytes, size_t size, size_t count, void *arg)
         if (!stream->on_over && stream->queued_len > stream->client->options.queue_len) {
             stream->is_in_paused = true;
             taken = CURL_WRITEFUNC_PAUSE;
-        } else if (!take_frames(stream, tide_view_bytes(bytes, len))) {
+        } else if (!receive_frames(stream, tide_view_bytes(bytes, len))) {
             taken = 0;
         }
-    } else if (!take_plain(stream, tide_view_bytes(bytes, len))) {
+    } else if (!receive_plain(stream, tide_view_bytes(bytes, len))) {
         taken = 0;
     }
     return taken;
@@ -230,7 +230,7 @@ static bool has_status(const tide_client_stream *stream)
            tide_head_find(&stream->reply.trailers, "grpc-status");
 }
 
-static size_t take_line(char *bytes, size_t size, size_t count, void *arg)
+static size_t receive_line(char *bytes, size_t size, size_t count, void *arg)
 {
     tide_client_stream *stream = arg;
     const size_t len = size * count;
@@ -254,8 +254,8 @@ void tide_client_transfer_set(tide_client_stream *stream)
     (void)curl_easy_setopt(easy, CURLOPT_PREREQFUNCTION, begin_request);
     (void)curl_easy_setopt(easy, CURLOPT_PREREQDATA, stream);
     set_body(stream);
-    (void)curl_easy_setopt(easy, CURLOPT_WRITEFUNCTION, take_bytes);
+    (void)curl_easy_setopt(easy, CURLOPT_WRITEFUNCTION, receive_bytes);
     (void)curl_easy_setopt(easy, CURLOPT_WRITEDATA, stream);
-    (void)curl_easy_setopt(easy, CURLOPT_HEADERFUNCTION, take_line);
+    (void)curl_easy_setopt(easy, CURLOPT_HEADERFUNCTION, receive_line);
     (void)curl_easy_setopt(easy, CURLOPT_HEADERDATA, stream);
 }

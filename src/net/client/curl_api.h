@@ -187,7 +187,7 @@ struct curl_sockaddr {
 #define TIDE_CURL_DECLARE(result, name, parameters) extern result name parameters;
 TIDE_CURL_FUNCTIONS(TIDE_CURL_DECLARE)
 
-/* An option's number tells what it takes: below 10000 a long, from 30000 a curl_off_t, between them
+/* An option's number shows what it takes: below 10000 a long, from 30000 a curl_off_t, between them
  * a pointer. An int in place of a long would be read with garbage in its upper half. */
 #define TIDE_CURL_IS_INTEGER(value)                                                                \
     _Generic((value), _Bool : 1, char : 1, int : 1, unsigned : 1, long : 1, unsigned long : 1,     \

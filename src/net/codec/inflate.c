@@ -23,7 +23,7 @@ enum {
 
 typedef enum place {
     PLACE_START,  /* nothing was fed yet */
-    PLACE_FIRST,  /* deflate: one byte is known, which does not tell the format */
+    PLACE_FIRST,  /* deflate: one byte is known, which does not show the format */
     PLACE_INSIDE, /* of a member or frame */
     PLACE_BETWEEN,
     PLACE_PADDING, /* zeros behind the last member */
@@ -238,7 +238,7 @@ static tide_status run_zlib(tide_inflater *inflater, tide_view bytes, tide_buffe
         else
             TIDE_TRY(step_between(inflater, err));
         if (inflater->place != PLACE_INSIDE)
-            is_idle = false; /* what is left belongs to somebody else */
+            is_idle = false; /* the rest belongs to the caller */
     }
     return TIDE_OK;
 }

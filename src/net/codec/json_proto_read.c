@@ -20,7 +20,7 @@
 
 enum {
     SEEN_LEN_MAX = 1 << 20, /* fields of all messages that are open */
-    NAME_SHOWN_MAX = 64,    /* bytes of somebody's text in an error */
+    NAME_SHOWN_MAX = 64,    /* bytes of input that an error shows */
 };
 
 /* A key of a map that is open: where its encoding lies in the output. */

@@ -87,7 +87,7 @@ static whole read_whole(tide_view number)
     return w;
 }
 
-static const char *keep_signed(const whole *w, int64_t max, int64_t *out)
+static const char *store_signed(const whole *w, int64_t max, int64_t *out)
 {
     const uint64_t limit = (uint64_t)max + (w->is_negative ? 1 : 0);
     if (w->is_too_large || w->value > limit)
@@ -97,7 +97,7 @@ static const char *keep_signed(const whole *w, int64_t max, int64_t *out)
     return NULL;
 }
 
-static const char *keep_unsigned(const whole *w, uint64_t max, uint64_t *out)
+static const char *store_unsigned(const whole *w, uint64_t max, uint64_t *out)
 {
     if (w->is_too_large || w->value > max || (w->is_negative && w->value > 0))
         return "the number is out of range";
@@ -115,20 +115,20 @@ const char *tide_json_read_integer(ProtobufCType type, tide_view number, uint64_
     switch (type) {
     case PROTOBUF_C_TYPE_UINT32:
     case PROTOBUF_C_TYPE_FIXED32:
-        return keep_unsigned(&w, UINT32_MAX, out);
+        return store_unsigned(&w, UINT32_MAX, out);
     case PROTOBUF_C_TYPE_UINT64:
     case PROTOBUF_C_TYPE_FIXED64:
-        return keep_unsigned(&w, UINT64_MAX, out);
+        return store_unsigned(&w, UINT64_MAX, out);
     case PROTOBUF_C_TYPE_INT64:
     case PROTOBUF_C_TYPE_SFIXED64:
     case PROTOBUF_C_TYPE_SINT64:
-        wrong = keep_signed(&w, INT64_MAX, &value);
+        wrong = store_signed(&w, INT64_MAX, &value);
         break;
     case PROTOBUF_C_TYPE_INT32:
     case PROTOBUF_C_TYPE_SFIXED32:
     case PROTOBUF_C_TYPE_SINT32:
     case PROTOBUF_C_TYPE_ENUM:
-        wrong = keep_signed(&w, INT32_MAX, &value);
+        wrong = store_signed(&w, INT32_MAX, &value);
         break;
     case PROTOBUF_C_TYPE_FLOAT:
     case PROTOBUF_C_TYPE_DOUBLE:

@@ -68,7 +68,7 @@ tide_status tide_wire_append_tag(tide_buffer *out, uint32_t number, tide_wire_ty
 }
 
 /* The content of a field was refused: its tag goes too. */
-static tide_status keep_whole(tide_buffer *out, size_t before_len, tide_status status)
+static tide_status store_whole(tide_buffer *out, size_t before_len, tide_status status)
 {
     if (status != TIDE_OK)
         tide_buffer_truncate(out, before_len);
@@ -81,7 +81,7 @@ tide_status tide_wire_append_varint(tide_buffer *out, uint32_t number, uint64_t 
     tide_status status = tide_wire_append_tag(out, number, TIDE_WIRE_VARINT);
     if (status == TIDE_OK)
         status = tide_buffer_append_varint(out, value);
-    return keep_whole(out, before_len, status);
+    return store_whole(out, before_len, status);
 }
 
 tide_status tide_wire_append_fixed64(tide_buffer *out, uint32_t number, uint64_t value)
@@ -90,7 +90,7 @@ tide_status tide_wire_append_fixed64(tide_buffer *out, uint32_t number, uint64_t
     tide_status status = tide_wire_append_tag(out, number, TIDE_WIRE_FIXED64);
     if (status == TIDE_OK)
         status = tide_buffer_append_u64(out, value);
-    return keep_whole(out, before_len, status);
+    return store_whole(out, before_len, status);
 }
 
 tide_status tide_wire_append_fixed32(tide_buffer *out, uint32_t number, uint32_t value)
@@ -99,7 +99,7 @@ tide_status tide_wire_append_fixed32(tide_buffer *out, uint32_t number, uint32_t
     tide_status status = tide_wire_append_tag(out, number, TIDE_WIRE_FIXED32);
     if (status == TIDE_OK)
         status = tide_buffer_append_u32(out, value);
-    return keep_whole(out, before_len, status);
+    return store_whole(out, before_len, status);
 }
 
 tide_status tide_wire_append_bytes(tide_buffer *out, uint32_t number, tide_view bytes)
@@ -112,7 +112,7 @@ tide_status tide_wire_append_bytes(tide_buffer *out, uint32_t number, tide_view 
         status = tide_buffer_append_varint(out, bytes.len);
     if (status == TIDE_OK)
         status = tide_buffer_append_view(out, bytes);
-    return keep_whole(out, before_len, status);
+    return store_whole(out, before_len, status);
 }
 
 tide_status tide_wire_append_text(tide_buffer *out, uint32_t number, const char *text)
@@ -129,7 +129,7 @@ tide_status tide_wire_begin(tide_buffer *out, uint32_t number, size_t *content_a
         status = tide_buffer_append_byte(out, 0);
     if (status == TIDE_OK)
         *content_at = out->len;
-    return keep_whole(out, before_len, status);
+    return store_whole(out, before_len, status);
 }
 
 tide_status tide_wire_end(tide_buffer *out, size_t content_at)

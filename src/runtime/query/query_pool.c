@@ -217,7 +217,7 @@ void tide_query_pool_put(tide_query_pool *pool, tide_call *call, tide_query_fn *
     }
     tide_call_hold(call);
     j->call = call;
-    j->message = tide_call_take(call, &j->len);
+    j->message = tide_call_move_message(call, &j->len);
     j->fn = fn;
     j->arg = arg;
     name_caller(j->caller, call);

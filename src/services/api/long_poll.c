@@ -73,7 +73,7 @@ static bool step_one(const tide_long_poll *waiter, parked *p, bool is_closing)
     return true;
 }
 
-/* Step everybody who is due, or all; returns how long nobody is due. */
+/* Step all waiters that are due, or all; returns the time until the next one is. */
 static int64_t step_due(tide_long_poll *waiter, parked **list, bool is_all, bool is_closing)
 {
     int64_t wait_us = LOOK_US;
@@ -108,7 +108,7 @@ static bool wait_for_news(const tide_long_poll *waiter, int64_t wait_us)
     return tide_watch_wait(waiter->watch, 0, NULL) == TIDE_OK;
 }
 
-static bool take_arrived(tide_long_poll *waiter, parked **list)
+static bool move_arrived(tide_long_poll *waiter, parked **list)
 {
     TIDE_HOLD(&waiter->lock);
     while (waiter->arrived) {
@@ -126,7 +126,7 @@ static void *run_waiter(void *arg)
     parked *list = NULL;
     bool has_news = false;
     for (;;) {
-        const bool is_closing = take_arrived(waiter, &list);
+        const bool is_closing = move_arrived(waiter, &list);
         waiter->round++;
         const int64_t wait_us = step_due(waiter, &list, has_news || is_closing, is_closing);
         if (is_closing)

@@ -27,11 +27,11 @@ typedef int64_t tide_long_poll_step(tide_call *call, tide_store *store, void *ar
 TIDE_MUST_CHECK tide_status tide_long_poll_open(tide_long_poll **out, tide_store *store,
                                                 const char *topic, tide_error *err);
 
-/* Nobody waits any more: steps of all that do are called once more, with is_over; whoever comes is refused. Does not
+/* End all waits: the steps of all waiters are called once more, with is_over; new ones are refused. Does not
  * wait itself. */
 void tide_long_poll_end(tide_long_poll *waiter);
 
-/* Ends it, if nobody has, and waits for that. Takes NULL. */
+/* Ends it, if that has not happened, and waits for that. Takes NULL. */
 void tide_long_poll_close(tide_long_poll *waiter);
 
 /* Inside a step: which round of looks this is. What was found out in a round counts for all its steps: what changes meanwhile begins the

@@ -42,7 +42,7 @@ typedef struct tide_rpc {
     tide_call *call;
     tide_store *store;
     const tide_rpc_context *context;
-    bool is_parked; /* somebody else answers */
+    bool is_parked; /* answered later, by another thread */
     tide_buffer answer;
 } tide_rpc;
 

@@ -70,7 +70,8 @@ static void ask(tide_poll_job *job, const char *address, const tide_question *qu
     if (status >= TIDE_OK && job->is_leaving)
         status = tide_fail(&err, TIDE_E_INTERRUPTED, "the colony stops");
     if (status >= TIDE_OK)
-        status = tide_client_ask(&job->stream, job->client, &request, take_answer, job, &err);
+        status =
+            tide_client_start_call(&job->stream, job->client, &request, take_answer, job, &err);
     if (status < TIDE_OK) {
         tide_scheduler_release(job);
         tide_board_answered(scheduler->options.board, job->entry);

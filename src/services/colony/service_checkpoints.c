@@ -145,8 +145,8 @@ static void hear_head(tide_colony *colony, tide_position *at)
     TIDE_CLEANUP(tide_buffer_done) tide_buffer answer = tide_buffer_of(TIDE_REPLY_BYTES_MAX);
     TIDE_CLEANUP(tide_reply_done) tide_reply reply = {0};
     if (!colony->links || tide_ask_encode(&request, &ask, &err) < TIDE_OK ||
-        tide_agent_clients_ask(colony->links, colony->sink->store, at->agent_id, ask.type->path,
-                               tide_buffer_view(&request), &answer, &err) < TIDE_OK ||
+        tide_agent_clients_call(colony->links, colony->sink->store, at->agent_id, ask.type->path,
+                                tide_buffer_view(&request), &answer, &err) < TIDE_OK ||
         tide_reply_read(&reply, ask.type, tide_buffer_view(&answer), &err) < TIDE_OK)
         return;
     const bool is_ours = reply.has_state && reply.epoch == at->epoch &&

@@ -48,8 +48,8 @@ static tide_status ask_agent(void *arg, const char *agent_id, const char *path, 
                              tide_buffer *answer, tide_error *err)
 {
     const audit *a = arg;
-    return tide_agent_clients_ask(a->colony->links, a->colony->sink->store, agent_id, path, request,
-                                  answer, err);
+    return tide_agent_clients_call(a->colony->links, a->colony->sink->store, agent_id, path,
+                                   request, answer, err);
 }
 
 tide_status tide_colony_audit(tide_colony *colony, const ProtobufCMessage *request,

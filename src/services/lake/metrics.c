@@ -154,7 +154,7 @@ static void write_figures(void *arg, tide_metrics_writer *writer)
 {
     tide_lake_metrics *f = arg;
     if (!is_fresh(f))
-        tide_refresh_ask(&f->refresh);
+        tide_refresh_request(&f->refresh);
     TIDE_HOLD(&f->lock);
     for (int i = 0; f->looked_us != 0 && i < HELD_COUNT; i++) {
         tide_metrics_family(writer, &rows[i]);

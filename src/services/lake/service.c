@@ -141,7 +141,7 @@ static void hand_over(tide_call *call, tide_laked *laked, tide_duckdb_thread_fn 
 {
     tide_error err = {0};
     size_t len = 0;
-    char *message = tide_call_take(call, &len);
+    char *message = tide_call_move_message(call, &len);
     const tide_status status =
         tide_duckdb_pool_put(laked->desks, call, message, len, fn, NULL, laked, &err);
     if (status < TIDE_OK)

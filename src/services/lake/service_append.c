@@ -106,7 +106,7 @@ static tide_status begin(upload *u, tide_call *call, tide_view message,
     TIDE_TRY(tide_laked_hash_catalog(&u->sha, chunk->append->catalog, err));
     TIDE_TRY(tide_laked_hash_operation(&u->sha, &op, err));
     TIDE_TRY(tide_spool_open(&u->spool, tide_lake_data_dir(u->laked->lake), u->laked->env, err));
-    u->head = tide_call_take(call, &u->head_len);
+    u->head = tide_call_move_message(call, &u->head_len);
     (void)message;
     return u->head ? TIDE_OK : tide_no_memory(err);
 }

@@ -148,7 +148,7 @@ struct tide_work_metrics {
 static void write_figures(void *arg, tide_metrics_writer *writer)
 {
     tide_work_metrics *m = arg;
-    tide_refresh_ask(&m->refresh);
+    tide_refresh_request(&m->refresh);
     TIDE_HOLD(&m->lock);
     if (m->figures) {
         write_items(m->figures, writer);

@@ -129,7 +129,7 @@ static void note_open(tide_duckdb *db, const char *path)
 {
     struct stat file;
     if (stat(path, &file) != 0)
-        return; /* removed meanwhile: nobody can open it a second time */
+        return; /* removed meanwhile: it cannot be opened a second time */
     db->device = file.st_dev;
     db->inode = file.st_ino;
     db->next = open_files;
@@ -172,7 +172,7 @@ static tide_status configure(const tide_duckdb_api *api, duckdb_config config, c
         {"temp_directory", options->temp_dir ? options->temp_dir
                            : path            ? NULL
                                              : ""},
-        /* Nothing is ever fetched from a network, and rows need no order that nobody asked for. */
+        /* Nothing is ever fetched from a network, and rows need no order unless a query asks for one. */
         {"autoinstall_known_extensions", "false"},
         {"autoload_known_extensions", "false"},
         {"preserve_insertion_order", options->keeps_order ? "true" : "false"},

@@ -22,7 +22,7 @@ struct tide_duck_appender {
 };
 
 /* Vectors are other ones after a reset. */
-static void look_at_chunk(tide_duck_appender *appender)
+static void read_chunk(tide_duck_appender *appender)
 {
     for (int i = 0; i < appender->column_count; i++) {
         appender->vectors[i] = appender->api->data_chunk_get_vector(appender->chunk, (idx_t)i);
@@ -49,7 +49,7 @@ static tide_status make_chunk(tide_duck_appender *appender, tide_error *err)
     }
     appender->chunk = api->create_data_chunk(appender->types, count);
     appender->row_max = api->vector_size();
-    look_at_chunk(appender);
+    read_chunk(appender);
     return TIDE_OK;
 }
 
@@ -76,7 +76,7 @@ static void hand_over(tide_duck_appender *appender)
     if (appender->api->append_data_chunk(appender->handle, appender->chunk) == DuckDBError)
         appender->has_failed = true;
     appender->api->data_chunk_reset(appender->chunk);
-    look_at_chunk(appender);
+    read_chunk(appender);
 }
 
 /* The place of the next value; its column has one of these types. */

@@ -13,7 +13,7 @@ struct tide_duck_cord {
     pthread_cond_t loosened;
     pthread_t puller;
     bool has_puller;
-    tide_duck *first; /* who leaves waits for the lock, so nobody is interrupted any more then */
+    tide_duck *first; /* leaving takes the lock: no interruption after that */
     atomic_bool is_pulled;
 };
 

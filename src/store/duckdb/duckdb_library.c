@@ -26,7 +26,7 @@ enum { SYMBOL_COUNT = sizeof symbol_names / sizeof symbol_names[0] };
 _Static_assert(sizeof(tide_duckdb_api) == SYMBOL_COUNT * sizeof(void *),
                "one pointer per symbol, nothing between them");
 
-static tide_status take_symbols(void *library, const char *path, tide_error *err)
+static tide_status load_symbols(void *library, const char *path, tide_error *err)
 {
     void *symbols[SYMBOL_COUNT];
     for (size_t i = 0; i < SYMBOL_COUNT; i++) {
@@ -49,7 +49,7 @@ static tide_status load_from(const char *path, tide_error *err)
         const char *why = dlerror();
         return tide_fail(err, TIDE_E_UNAVAILABLE, "cannot load DuckDB: %s", why ? why : path);
     }
-    const tide_status status = take_symbols(library, path, err);
+    const tide_status status = load_symbols(library, path, err);
     if (status < TIDE_OK)
         (void)dlclose(library);
     return status;

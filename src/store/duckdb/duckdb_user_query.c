@@ -118,7 +118,7 @@ tide_status tide_duckdb_ask(tide_duckdb *db, const tide_duck_ask *ask, tide_erro
     if (status < TIDE_OK && tide_duck_cord_is_pulled(db->cord))
         return tide_fail(err, TIDE_E_INTERRUPTED, "the query was stopped");
     if (status < TIDE_OK &&
-        dog.has_shot) /* planning tells an interruption as an error of its own */
+        dog.has_shot) /* planning reports an interruption as an error of its own */
         return tide_fail(err, TIDE_E_TIMEOUT, "the query took longer than %lld ms",
                          (long long)(ask->timeout_us / 1000));
     return status;

@@ -30,7 +30,7 @@ static tide_status pin(tide_foreign_tx *tx, void *arg, tide_error *err)
     if (!sqlite3_get_autocommit(c->reader->db))
         TIDE_TRY(tide_foreign_run_script(c->reader, "ROLLBACK", err));
     TIDE_TRY(tide_foreign_run_script(c->reader, "BEGIN", err));
-    return tide_foreign_ask(c->reader, "SELECT count(*) FROM sqlite_master", &ignored, err);
+    return tide_foreign_number_of(c->reader, "SELECT count(*) FROM sqlite_master", &ignored, err);
 }
 
 static tide_status find_moment(tide_foreign_db *app, copying *c, tide_error *err)

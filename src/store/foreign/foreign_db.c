@@ -38,8 +38,8 @@ tide_status tide_foreign_run_script(tide_foreign_connection *connection, const c
                : tide_foreign_fail(err, connection, sqlite3_extended_errcode(connection->db));
 }
 
-tide_status tide_foreign_ask(tide_foreign_connection *connection, const char *text, int64_t *out,
-                             tide_error *err)
+tide_status tide_foreign_number_of(tide_foreign_connection *connection, const char *text,
+                                   int64_t *out, tide_error *err)
 {
     sqlite3_stmt *statement = NULL;
     int code = sqlite3_prepare_v2(connection->db, text, -1, &statement, NULL);
@@ -176,7 +176,7 @@ void tide_foreign_checkpoint(tide_foreign_connection *connection)
         stat(log, &info) != 0)
         return;
     int64_t page_size = 0;
-    if (tide_foreign_ask(connection, "PRAGMA page_size", &page_size, NULL) < TIDE_OK ||
+    if (tide_foreign_number_of(connection, "PRAGMA page_size", &page_size, NULL) < TIDE_OK ||
         info.st_size < CHECKPOINT_FRAMES * (page_size + FRAME_HEAD))
         return;
     (void)sqlite3_wal_checkpoint_v2(connection->db, NULL, SQLITE_CHECKPOINT_PASSIVE, NULL, NULL);
@@ -205,13 +205,13 @@ static tide_status check_kind(const char *path, bool is_new, tide_error *err)
 }
 
 /* Readable, not a store of our own, in WAL mode unless nothing may change. */
-static tide_status look_inside(tide_foreign_db *app, tide_error *err)
+static tide_status check_inside(tide_foreign_db *app, tide_error *err)
 {
     tide_foreign_connection *writer = app->writer;
     int64_t tables = 0;
     int64_t id = 0;
-    TIDE_TRY(tide_foreign_ask(writer, "SELECT count(*) FROM sqlite_master", &tables, err));
-    TIDE_TRY(tide_foreign_ask(writer, "PRAGMA application_id", &id, err));
+    TIDE_TRY(tide_foreign_number_of(writer, "SELECT count(*) FROM sqlite_master", &tables, err));
+    TIDE_TRY(tide_foreign_number_of(writer, "PRAGMA application_id", &id, err));
     if (id == TIDE_SQLITE_APPLICATION_ID)
         return tide_fail(err, TIDE_E_FOREIGN,
                          "%s is a store of Tidemark's own, not an application's database",
@@ -243,7 +243,7 @@ static tide_status prepare_app(tide_foreign_db *app, const char *path,
     if (app->options.wait_us == 0)
         app->options.wait_us = WAIT_US;
     app->watch_fd = -1;
-    /* A closure that writes to its own file would wait for itself: that is told instead. */
+    /* A closure that writes to its own file would wait for itself: it fails instead. */
     pthread_mutexattr_t kind;
     (void)pthread_mutexattr_init(&kind);
     (void)pthread_mutexattr_settype(&kind, PTHREAD_MUTEX_ERRORCHECK);
@@ -276,7 +276,7 @@ tide_status tide_foreign_open(tide_foreign_db **out, const char *path,
     TIDE_NEED_MEMORY(app, err);
     TIDE_TRY(prepare_app(app, path, options, err));
     TIDE_TRY(tide_foreign_connect(&app->writer, app, true, err));
-    TIDE_TRY(look_inside(app, err));
+    TIDE_TRY(check_inside(app, err));
     *out = TIDE_TAKE(app);
     return TIDE_OK;
 }
@@ -351,7 +351,7 @@ tide_status tide_foreign_try_write(tide_foreign_db *app, tide_foreign_fn *fn, vo
     tide_foreign_tx tx = {.connection = writer, .is_write = true};
     TIDE_TRY(tide_foreign_run_script(writer, "BEGIN IMMEDIATE", err));
     const int64_t changes = sqlite3_total_changes64(writer->db);
-    tide_status status = tide_foreign_look_again(&tx, err);
+    tide_status status = tide_foreign_recheck(&tx, err);
     if (status >= TIDE_OK)
         status = fn(&tx, arg, err);
     tide_foreign_end_all(&tx);
@@ -393,7 +393,8 @@ tide_status tide_foreign_write(tide_foreign_db *app, tide_foreign_fn *fn, void *
     return status;
 }
 
-static tide_status take_reader(tide_foreign_connection **out, tide_foreign_db *app, tide_error *err)
+static tide_status acquire_reader(tide_foreign_connection **out, tide_foreign_db *app,
+                                  tide_error *err)
 {
     (void)pthread_mutex_lock(&app->pool_lock);
     tide_foreign_connection *reader = app->readers;
@@ -415,7 +416,7 @@ static void give_reader(tide_foreign_connection *reader)
 tide_status tide_foreign_read(tide_foreign_db *app, tide_foreign_fn *fn, void *arg, tide_error *err)
 {
     tide_foreign_connection *reader = NULL;
-    TIDE_TRY(take_reader(&reader, app, err));
+    TIDE_TRY(acquire_reader(&reader, app, err));
     set_deadline(reader);
     tide_foreign_tx tx = {.connection = reader};
     tide_status status = tide_foreign_run_script(reader, "BEGIN", err);

@@ -1,24 +1,31 @@
-/* foreign_db.h - a SQLite file that belongs to an application: written by others, who know nothing of us.
+/* foreign_db.h - SQLite files of applications, which other programs write.
  *
- * A store (store.h) is a file of our own. This is somebody else's: its tables, its settings (page size, auto_vacuum, application_id,
- * user_version) and its schema stay as they are; what we keep in it stands in tables whose names begin with tide_, and in those that
- * a document asks for by name. The one thing that changes is the journal: WAL, because readers and writers of several processes meet here.
+ * A store (store.h) is a file of our own. This belongs to an application: its tables, its settings
+ * (page size, auto_vacuum, application_id, user_version) and its schema stay as they are. What we
+ * store in it is in tables whose names begin with tide_, and in those that a document names. Only
+ * the journal mode changes, to WAL, because several processes read and write.
  *
- * Our connections fire no triggers of the file (foreign_triggers.h has the exceptions) and enforce no foreign keys (what is applied was checked
- * where it was written, and is checked again as a whole), and understand schemas with double-quoted texts. They keep the log below the 1,000 frames at which foreign programs
- * checkpoint (older SQLite can corrupt a file doing that), also what others wrote to it (tide_foreign_wait), with one connection kept open; the
- * last of ours to close empties it into the file.
+ * Our connections fire no triggers of the file (foreign_triggers.h has the exceptions), enforce no
+ * foreign keys (what is applied was checked where it was written, and is checked again as a whole),
+ * and accept schemas with double-quoted texts. They keep the WAL below the 1,000 frames at which
+ * other programs checkpoint it (older SQLite can corrupt a file doing that), also what others wrote
+ * (tide_foreign_wait), with one connection that stays open. The last of ours to close empties it
+ * into the file.
  *
- * Transactions are closures, as in store.h: BEGIN IMMEDIATE, retried while somebody else writes, until the deadline (TIDE_E_BUSY). A closure may
- * run more than once and hands out nothing before tide_foreign_write returned. A COMMIT that fails is TIDE_E_OUTCOME_UNKNOWN.
+ * Transactions are closures, as in store.h: BEGIN IMMEDIATE, retried while another connection
+ * writes, until the deadline (TIDE_E_BUSY). A closure may run more than once and hands out nothing
+ * before tide_foreign_write returned. A COMMIT that fails is TIDE_E_OUTCOME_UNKNOWN.
  *
- * Statements are texts made from templates (sql_template.h), prepared once per connection and cached by text.
+ * Statements are texts made from templates (sql_template.h), prepared once per connection and
+ * cached by text.
  *
- * Which file is this? Its inode and birth time are kept in tide_metadata inside the file, a mark that rises with every write of ours there
- * and in an identity marker outside (identity.h has the reasons): tide_foreign_look_back tells whether the file was copied or put back. A file that is put
- * back under another inode (by rename) cannot be told from a copy, and is called one.
+ * Identity: inode and birth time of the file are in tide_metadata inside it, and a number that
+ * rises with every write of ours is there and in an identity marker outside (identity.h has the
+ * reasons). tide_foreign_check_history reports whether the file was copied or restored. A file that
+ * is restored under another inode (by rename) looks like a copy, and is called one.
  *
- * Threads: a tide_foreign_db is safe from any thread: one writes at a time, readers have connections of their own.
+ * Threads: a tide_foreign_db is safe from any thread: one writes at a time, readers have
+ * connections of their own.
  * Survives: a crash at any point leaves the file before or after a closure. */
 #pragma once
 
@@ -149,9 +156,9 @@ typedef enum tide_foreign_history {
 /* Compare file and identity marker with what the file says of itself, inside a write transaction; the caller acts on it and then calls
  * tide_foreign_settle, in the same transaction, which writes down how it is now. *epoch: the greatest that file or identity marker know of (0: none):
  * a file that is put back twice does not begin the same epoch twice. A file that was never settled is TIDE_FOREIGN_SAME. */
-TIDE_MUST_CHECK tide_status tide_foreign_look_back(tide_foreign_tx *tx, tide_foreign_history *out,
-                                                   int64_t *epoch, char evidence[256],
-                                                   tide_error *err);
+TIDE_MUST_CHECK tide_status tide_foreign_check_history(tide_foreign_tx *tx,
+                                                       tide_foreign_history *out, int64_t *epoch,
+                                                       char evidence[256], tide_error *err);
 TIDE_MUST_CHECK tide_status tide_foreign_settle(tide_foreign_tx *tx, int64_t epoch,
                                                 tide_error *err);
 
@@ -167,6 +174,6 @@ TIDE_MUST_CHECK tide_status tide_foreign_note_get(tide_foreign_tx *tx, const cha
 TIDE_MUST_CHECK tide_status tide_foreign_note_put(tide_foreign_tx *tx, const char *key,
                                                   const char *value, tide_error *err);
 
-/* Something was committed to the file, by anybody: wait up to wait_us. TIDE_NONE: nothing came. */
+/* Wait up to wait_us until any connection commits to the file. TIDE_NONE: nothing came. */
 TIDE_MUST_CHECK tide_status tide_foreign_wait(tide_foreign_db *app, int64_t wait_us,
                                               tide_error *err);

@@ -20,14 +20,15 @@
 #include "tidemark_templates.h"
 
 enum {
-    LOOK_EVERY_MS = 500, /* for what inotify does not tell */
+    LOOK_EVERY_MS = 500, /* for what inotify does not report */
     VISIBLE_MS = 1,      /* between the log's first byte and the commit's visibility */
 };
 
 static tide_status has_notes(tide_foreign_tx *tx, bool *out, tide_error *err)
 {
     int64_t found = 0;
-    TIDE_TRY(tide_foreign_ask(tx->connection, TIDE_TEMPLATE_APP_HAS_NOTES->text, &found, err));
+    TIDE_TRY(
+        tide_foreign_number_of(tx->connection, TIDE_TEMPLATE_APP_HAS_NOTES->text, &found, err));
     *out = found > 0;
     return TIDE_OK;
 }
@@ -97,8 +98,8 @@ static tide_status get_host(const tide_foreign_db *app, char out[TIDE_FOREIGN_NO
                : tide_fail(err, TIDE_E_IO, "cannot look at %s", app->name);
 }
 
-tide_status tide_foreign_look_back(tide_foreign_tx *tx, tide_foreign_history *out, int64_t *epoch,
-                                   char evidence[256], tide_error *err)
+tide_status tide_foreign_check_history(tide_foreign_tx *tx, tide_foreign_history *out,
+                                       int64_t *epoch, char evidence[256], tide_error *err)
 {
     const tide_foreign_db *app = tide_foreign_of(tx);
     char file_id[TIDE_FOREIGN_ID_SIZE];
@@ -143,7 +144,7 @@ void tide_foreign_on_returned(tide_foreign_db *app, tide_foreign_fn *fn, void *a
     app->on_returned_arg = arg;
 }
 
-tide_status tide_foreign_look_again(tide_foreign_tx *tx, tide_error *err)
+tide_status tide_foreign_recheck(tide_foreign_tx *tx, tide_error *err)
 {
     const tide_foreign_db *app = tide_foreign_of(tx);
     char host[TIDE_FOREIGN_NOTE_SIZE];
@@ -225,7 +226,7 @@ static tide_status start_watching(tide_foreign_db *app, tide_error *err)
         return TIDE_OK;
     TIDE_TRY(tide_foreign_connect(&app->watcher, app, false, err));
     app->watch_fd = tide_sqlite_watch_log(app->path);
-    return tide_foreign_ask(app->watcher, "PRAGMA data_version", &app->watch_version, err);
+    return tide_foreign_number_of(app->watcher, "PRAGMA data_version", &app->watch_version, err);
 }
 
 static tide_status wait_for_version(tide_foreign_db *app, int64_t wait_us, tide_error *err)
@@ -235,7 +236,7 @@ static tide_status wait_for_version(tide_foreign_db *app, int64_t wait_us, tide_
     int64_t wait_ms = VISIBLE_MS;
     for (;;) {
         int64_t version = 0;
-        TIDE_TRY(tide_foreign_ask(app->watcher, "PRAGMA data_version", &version, err));
+        TIDE_TRY(tide_foreign_number_of(app->watcher, "PRAGMA data_version", &version, err));
         if (version != app->watch_version) {
             app->watch_version = version;
             return TIDE_OK;

@@ -53,7 +53,7 @@ struct tide_foreign_db {
     pthread_mutex_t pool_lock;
     tide_foreign_connection *readers;
     pthread_mutex_t watch_lock;
-    tide_foreign_connection *watcher; /* NULL: nobody has waited yet */
+    tide_foreign_connection *watcher; /* NULL: no wait so far */
     int watch_fd;
     int64_t watch_version;
     /* written under write_lock */
@@ -74,8 +74,8 @@ void tide_foreign_disconnect(tide_foreign_connection *connection);
 TIDE_MUST_CHECK tide_status tide_foreign_run_script(tide_foreign_connection *connection,
                                                     const char *text, tide_error *err);
 /* The one number that a short query answers; 0 where it answers nothing. */
-TIDE_MUST_CHECK tide_status tide_foreign_ask(tide_foreign_connection *connection, const char *text,
-                                             int64_t *out, tide_error *err);
+TIDE_MUST_CHECK tide_status tide_foreign_number_of(tide_foreign_connection *connection,
+                                                   const char *text, int64_t *out, tide_error *err);
 /* One try, under write_lock: BEGIN IMMEDIATE, the closure, the mark, COMMIT. */
 TIDE_MUST_CHECK tide_status tide_foreign_try_write(tide_foreign_db *app, tide_foreign_fn *fn,
                                                    void *arg, tide_error *err);
@@ -93,7 +93,7 @@ void tide_foreign_triggers_end(tide_foreign_connection *connection, bool is_comm
 void tide_foreign_triggers_free(tide_foreign_triggers *triggers);
 
 /* At the beginning of a write transaction: is it still the file that was settled, and no older? */
-TIDE_MUST_CHECK tide_status tide_foreign_look_again(tide_foreign_tx *tx, tide_error *err);
+TIDE_MUST_CHECK tide_status tide_foreign_recheck(tide_foreign_tx *tx, tide_error *err);
 /* Raise the mark of a file that was settled; at the end of a write transaction. */
 TIDE_MUST_CHECK tide_status tide_foreign_mark(tide_foreign_tx *tx, tide_error *err);
 /* ... and repeat it outside, after the commit. */

@@ -60,7 +60,7 @@ void tide_foreign_reset(tide_foreign_query *query)
 
 /* ---- values in ---- */
 
-/* Whoever binds in the order of the statement is spared the search. */
+/* Binding in the order of the statement needs no search. */
 static int find_parameter(tide_foreign_query *query, const char *name)
 {
     char with_colon[64];

@@ -136,7 +136,7 @@ static bool skip_name(token *t, const char **at)
     return true;
 }
 
-static void take_event(parts *out, const token *t)
+static void read_event(parts *out, const token *t)
 {
     static const char *const events[] = {"insert", "update", "delete"};
     for (size_t i = 0; !out->event && i < sizeof events / sizeof *events; i++)
@@ -161,7 +161,7 @@ static tide_status cut_text(parts *out, const char *sql, tide_error *err)
         return TIDE_NONE;
     const char *head = t.at;
     while (!is_keyword(&t, "on")) {
-        take_event(out, &t);
+        read_event(out, &t);
         if (!next_token(&t, &at))
             return TIDE_NONE;
     }
@@ -506,7 +506,7 @@ tide_status tide_foreign_copy_triggers(tide_foreign_tx *tx, tide_foreign_tracked
     if (!tx->connection->triggers)
         TIDE_TRY(begin_copies(tx->connection, err));
     tide_foreign_triggers *all = tx->connection->triggers;
-    TIDE_TRY(tide_foreign_ask(tx->connection, "PRAGMA main.schema_version", &version, err));
+    TIDE_TRY(tide_foreign_number_of(tx->connection, "PRAGMA main.schema_version", &version, err));
     if (version == all->version)
         return TIDE_OK;
     all->is_new = true;

@@ -15,7 +15,7 @@ typedef struct tide_foreign_pause {
     char path[4096];
 } tide_foreign_pause;
 
-/* TIDE_E_BUSY: somebody else has it. TIDE_E_DENIED, TIDE_E_IO. */
+/* TIDE_E_BUSY: another process has it. TIDE_E_DENIED, TIDE_E_IO. */
 TIDE_MUST_CHECK tide_status tide_foreign_pause_begin(tide_foreign_pause *pause,
                                                      const char *database, tide_error *err);
 void tide_foreign_pause_end(tide_foreign_pause *pause); /* fits TIDE_CLEANUP on {.fd = -1} */

@@ -119,7 +119,7 @@ static void ask(tide_client *client, const char *message, const char *sleep_ms, 
                                          .message = tide_view_of(message),
                                          .fields = &field,
                                          .field_count = sleep_ms ? 1 : 0};
-    assert_ok_err(tide_client_ask(out, client, &request, note, a, &err), &err);
+    assert_ok_err(tide_client_start_call(out, client, &request, note, a, &err), &err);
 }
 
 static void clients_of_one_hub_all_get_their_answers(void **state)
@@ -319,7 +319,7 @@ static void ask_nothing(tide_client *client, const char *body, size_t len, refus
     tide_error err = {.status = TIDE_OK};
     const tide_client_request request = {
         .path = "/test.Echo/Nothing", .message = tide_view_bytes(body, len), .is_idempotent = true};
-    assert_ok_err(tide_client_ask(NULL, client, &request, note_refusal, r, &err), &err);
+    assert_ok_err(tide_client_start_call(NULL, client, &request, note_refusal, r, &err), &err);
 }
 
 /* A server of others says UNIMPLEMENTED in its headers and resets the stream in the same moment. Whoever asked learns that the method is not

@@ -480,8 +480,8 @@ tide_status pg_cluster_require_standby(const pg_cluster *c, const char *names, t
 {
     if (strcmp(names, "") == 0)
         return set_standby_names(c, "", err);
-    /* A standby that nobody is: that commits wait for one of `names` could not be seen. */
-    TIDE_TRY(set_standby_names(c, "nobody", err));
+    /* A standby that does not exist: that commits wait for one of `names` could not be seen. */
+    TIDE_TRY(set_standby_names(c, "absent", err));
     char url[PG_CLUSTER_URL_MAX];
     pg_cluster_url(c, "postgres", url);
     PGconn *pg = PQconnectdb(url);

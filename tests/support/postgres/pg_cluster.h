@@ -117,7 +117,7 @@ TIDE_MUST_CHECK tide_status pg_cluster_owned_database(const pg_cluster *c, const
                                                       char name[PG_CLUSTER_NAME_MAX],
                                                       tide_error *err);
 
-/* Drop a database and whoever is connected to it. Costs a checkpoint: worth it only for large
+/* Drop a database and its connections. Costs a checkpoint: worth it only for large
  * ones. */
 TIDE_MUST_CHECK tide_status pg_cluster_drop_database(const pg_cluster *c, const char *name,
                                                      tide_error *err);

@@ -9,7 +9,7 @@
  *     assert_int_equal(SIGKILL, child.signal);
  *     proc_done(&child);
  *
- * A program that cannot be executed fails proc_start itself, with the reason; nobody has to
+ * A program that cannot be executed fails proc_start itself, with the reason; no test has to
  * guess it from exit code 127. Every wait ends by an event (the process ended, a pipe has data)
  * or at its deadline. No descriptor of ours leaks into a child, so a pipe ends when its child
  * does.
@@ -81,7 +81,7 @@ TIDE_MUST_CHECK tide_status proc_wait(proc *child, int64_t timeout_ms, tide_erro
 bool proc_poll(proc *child);
 
 /* Does no such process run? For pids that are not our children. A zombie has ended too: where
- * nobody reaps orphans it would stay for ever. */
+ * no init reaps orphans it would stay for ever. */
 bool proc_is_gone(pid_t pid);
 
 /* Kill -9 what still runs, reap, close the pipes. */

@@ -63,7 +63,7 @@ void sim_deliver(sim *world, const sim_event *e)
     const bool is_cut = world->cut_until_us[e->from][e->to] > world->now_us;
     if (is_cut || !a->is_up || a->does.receive == NULL) {
         sim_trace(world, "%s -> %s %zu bytes do not arrive: %s", sim_name(world, e->from),
-                  a->does.name, e->len, is_cut ? "cut" : "nobody there");
+                  a->does.name, e->len, is_cut ? "cut" : "unreachable");
         return;
     }
     sim_trace(world, "%s -> %s %zu bytes arrive", sim_name(world, e->from), a->does.name, e->len);

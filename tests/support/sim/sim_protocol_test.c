@@ -101,7 +101,7 @@ static int64_t receiver_step(void *self, sim *world)
 {
     receiver *r = self;
     (void)world;
-    r->synced = r->written; /* whoever acknowledged too early, syncs too late */
+    r->synced = r->written; /* a replica that acknowledged too early syncs too late */
     return SIM_IDLE;
 }
 

@@ -146,7 +146,7 @@ export function Agent({ name }) {
           <dt>health</dt><dd><State value={agent.health} /></dd>
           <dt>address</dt><dd><code><Text value={agent.address} /></code></dd>
           <dt>seen</dt><dd>{ago(agent.seen_at)}</dd>
-          <dt>polled by</dt><dd><Text value={agent.holder || "nobody"} /></dd>
+          <dt>polled by</dt><dd><Text value={agent.holder || "no colony"} /></dd>
           <dt>its clock</dt><dd><Skew checkpoints={current} /></dd>
           {agent.error && <><dt>last failure</dt><dd><Text value={agent.error} max={300} /> ({ago(agent.failed_at)})</dd></>}
         </dl>

@@ -4,7 +4,7 @@ import { demo } from "../api.js";
 import { useAsked } from "../hooks.js";
 import { Act, Text } from "../parts.jsx";
 
-// What buttons say; what a fault does is told by the service.
+// Labels of buttons; the service describes what a fault does.
 const TITLES = {
   pause: "pause an agent",
   resume: "let it answer again",

@@ -23,7 +23,7 @@ function tone(lagMs, lossMs) {
   return lagMs > 5000 ? "near" : "good";
 }
 
-// Who it is and of what type is told by the row's and the column's head: a cell says the rest.
+// The heads of row and column name agent and stream; a cell has the rest.
 function wordsOf(records, lagMs, lossMs, hold) {
   const loss = lossMs >= 0 ? `, first loss in ${duration(lossMs / 1000)}` : "";
   return `${count(records)} records, ${duration(lagMs / 1000)} behind${loss}${hold ? `, held: ${plain(hold)}` : ""}`;

@@ -1,4 +1,4 @@
-// The lake: catalogs and their forks, the chain of snapshots of one, what it holds at each, and who collided with whom.
+// The lake: catalogs and their forks, the chain of snapshots of one, what it holds at each, and which commits collided.
 import { lake } from "../api.js";
 import { ago, bytes, count, seconds, plain, when, word } from "../format.js";
 import { useAsked } from "../hooks.js";

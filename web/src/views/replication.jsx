@@ -35,7 +35,7 @@ function namesOf(databases) {
 
 const logKey = (log) => `${log.origin} ${log.epoch}`;
 
-// Rows: nodes, those here first. Columns: logs (an origin's epoch). A node that is here tells its own marks; of others counts what they said last, to whomever.
+// Rows: nodes, those here first. Columns: logs (an origin's epoch). A node that is here reports its own version vector; of others the last report counts.
 function matrixOf(databases) {
   const logs = new Map();
   const nodes = new Map(databases.map((database) => [database.node, { id: database.node, isHere: true, seen_at: database.now, marks: new Map() }]));
@@ -112,7 +112,7 @@ const Floors = ({ database, name }) => (
     { name: "prefix", title: "through", align: "right", cell: (row) => count(row.prefix) },
     { name: "kept", title: "events kept", align: "right", cell: (row) => count(String(number(row.prefix) - greater(number(row.floor), number(row.start)))) },
     { name: "pin", title: "may rise to", align: "right", cell: (row) => count(row.pin) },
-    { name: "pinned_by", title: "held down by", cell: (row) => (row.pinned_by ? <span title={row.pinned_by}><Text value={name(row.pinned_by)} max={40} /></span> : <span class="soft">nobody</span>) },
+    { name: "pinned_by", title: "held down by", cell: (row) => (row.pinned_by ? <span title={row.pinned_by}><Text value={name(row.pinned_by)} max={40} /></span> : <span class="soft">no peer</span>) },
   ]} />
 );
 

@@ -7,7 +7,7 @@ import { Table, Text, View } from "../parts.jsx";
 import { address, place, setFilter } from "../place.js";
 
 const TABS = ["spans", "metrics", "cpu", "memory"];
-// Names come from whoever sends telemetry: in a shell they are one word, whatever they say.
+// Names come from senders of telemetry: in a shell each is one quoted argument.
 const sqlCommand = (sql) => `tidemark query ${word(sql)}`;
 const parse = (text) => Date.parse(`${String(text).replace(" ", "T").slice(0, 23)}Z`) / 1000;
 

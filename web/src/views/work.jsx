@@ -30,7 +30,7 @@ export function Work() {
     return after;
   });
   const chooseAll = (event) => setChosen(new Set(event.currentTarget.checked ? items.map((one) => one.work_item_id) : []));
-  // Only what is seen: one that left the list is not acted on behind somebody's back.
+  // Only what is visible: an item that left the list is not acted on.
   const picked = items.map((one) => one.work_item_id).filter((id) => chosen.has(id));
   // Each for itself: one that cannot does not keep the others from it, and stays chosen. A retry is an item of its own; the failed one stays as it is.
   const bulk = (method) => async () => {
@@ -105,7 +105,7 @@ export function Item({ id }) {
           <dt>why</dt><dd>{reasons.map((one) => <Text key={one.code} value={one.text} max={300} />)}</dd>
           <dt>type</dt><dd><Text value={item.work_type} /></dd>
           <dt>task</dt><dd><a href={address("checkpoints", [], { task: item.task_id })}><Text value={item.task_id} /></a></dd>
-          <dt>held by</dt><dd><Text value={item.lease_holder || "nobody"} /></dd>
+          <dt>held by</dt><dd><Text value={item.lease_holder || "no worker"} /></dd>
           {item.retried_from && <><dt>retry of</dt><dd><a href={address("work", [item.retried_from])}><Text value={item.retried_from} /></a></dd></>}
           <dt>input</dt><dd><pre><Text value={json(item.input_data)} max={2000} /></pre></dd>
           <dt>output</dt><dd><pre><Text value={json(item.output_data)} max={2000} /></pre></dd>
@@ -113,7 +113,7 @@ export function Item({ id }) {
         </dl>
       )}
       {attempts.length > 0 && <Leases attempts={attempts} />}
-      <Table caption="Attempts" rows={attempts} rowKey={(row) => row.attempt} empty="Nobody has tried it yet." columns={[
+      <Table caption="Attempts" rows={attempts} rowKey={(row) => row.attempt} empty="No attempt yet." columns={[
         { name: "attempt", align: "right" },
         { name: "worker" },
         { name: "outcome", cell: (row) => <State value={row.outcome || "open"} /> },
