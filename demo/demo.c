@@ -195,8 +195,7 @@ static tide_status open_all(tide_demo *demo, tide_error *err)
 
 tide_status tide_demo_open(tide_demo **out, const tide_demo_options *options, tide_error *err)
 {
-    tide_demo *demo = calloc(1, sizeof *demo);
-    TIDE_NEED_MEMORY(demo, err);
+    TIDE_NEW(tide_demo, demo, err);
     demo->options = *options;
     if (demo->options.agent_count <= 0)
         demo->options.agent_count = TIDE_DEMO_AGENTS;

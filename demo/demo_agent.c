@@ -216,8 +216,7 @@ static void *run(void *arg)
 tide_status tide_demo_agent_open(tide_demo_agent **out, const tide_demo_agent_options *options,
                                  tide_error *err)
 {
-    tide_demo_agent *agent = calloc(1, sizeof *agent);
-    TIDE_NEED_MEMORY(agent, err);
+    TIDE_NEW(tide_demo_agent, agent, err);
     agent->options = *options;
     (void)snprintf(agent->store, sizeof agent->store, "%s/%s.db", options->dir, options->name);
     agent->waker = eventfd(0, EFD_CLOEXEC | EFD_NONBLOCK);

@@ -491,8 +491,7 @@ static tide_status serve(tide_demo_fleet *fleet, tide_error *err)
 tide_status tide_demo_fleet_open(tide_demo_fleet **out, const tide_demo_fleet_options *options,
                                  tide_error *err)
 {
-    tide_demo_fleet *fleet = calloc(1, sizeof *fleet);
-    TIDE_NEED_MEMORY(fleet, err);
+    TIDE_NEW(tide_demo_fleet, fleet, err);
     fleet->options = *options;
     const int64_t tick_us = TICK_AGENT_US * options->count;
     fleet->tick_us = tick_us > TICK_US ? tick_us : TICK_US;

@@ -270,8 +270,7 @@ tide_status tide_demo_lake_open(tide_demo_lake **out, const char *address, tide_
                                 tide_log *log, tide_error *err)
 {
     char target[300];
-    tide_demo_lake *lake = calloc(1, sizeof *lake);
-    TIDE_NEED_MEMORY(lake, err);
+    TIDE_NEW(tide_demo_lake, lake, err);
     lake->env = env;
     lake->log = log;
     lake->waker = eventfd(0, EFD_CLOEXEC | EFD_NONBLOCK);

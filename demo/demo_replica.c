@@ -165,8 +165,7 @@ static tide_status make_shop(tide_demo_replica *replica, int shop, const char *d
 tide_status tide_demo_replica_open(tide_demo_replica **out, const char *dir, tide_env *env,
                                    tide_log *log, tide_error *err)
 {
-    tide_demo_replica *replica = calloc(1, sizeof *replica);
-    TIDE_NEED_MEMORY(replica, err);
+    TIDE_NEW(tide_demo_replica, replica, err);
     replica->env = env;
     replica->log = log;
     replica->waker = eventfd(0, EFD_CLOEXEC | EFD_NONBLOCK);

@@ -222,8 +222,7 @@ static tide_status check_task(void *arg, const tide_task *task, tide_error *err)
 static tide_status clean(tide_demo_work *work, tide_error *err)
 {
     tide_env *env = work->options.env;
-    TIDE_CLEANUP(tide_freep) old_tasks *old = calloc(1, sizeof *old);
-    TIDE_NEED_MEMORY(old, err);
+    TIDE_CLEANUP(tide_freep) TIDE_NEW(old_tasks, old, err);
     old->before_us = env->wall_us(env) - TIDE_DEMO_TASK_US;
     TIDE_TRY(tide_task_list(work->options.store, NULL, LIST_MAX, check_task, old, err));
     if (work->task_count < old->highest)
@@ -279,8 +278,7 @@ static void *run(void *arg)
 tide_status tide_demo_work_open(tide_demo_work **out, const tide_demo_work_options *options,
                                 tide_error *err)
 {
-    tide_demo_work *work = calloc(1, sizeof *work);
-    TIDE_NEED_MEMORY(work, err);
+    TIDE_NEW(tide_demo_work, work, err);
     work->options = *options;
     (void)snprintf(work->store, sizeof work->store, "%s/colony.db", options->data_dir);
     (void)snprintf(work->log, sizeof work->log, "%s/demo/workers.log", options->data_dir);

@@ -230,8 +230,7 @@ static tide_status listen_somewhere(tide_tcp_proxy *proxy, tide_error *err)
 
 tide_status tide_tcp_proxy_open(tide_tcp_proxy **out, tide_env *env, tide_error *err)
 {
-    tide_tcp_proxy *proxy = calloc(1, sizeof *proxy);
-    TIDE_NEED_MEMORY(proxy, err);
+    TIDE_NEW(tide_tcp_proxy, proxy, err);
     proxy->env = env;
     proxy->listener = proxy->waker = -1;
     const tide_status status = listen_somewhere(proxy, err);

@@ -172,8 +172,7 @@ static tide_status open_all(tide_replicas *replicas, tide_error *err)
 tide_status tide_replicas_open(tide_replicas **out, tide_listener *listener,
                                const tide_replicas_options *options, tide_error *err)
 {
-    tide_replicas *replicas = calloc(1, sizeof *replicas);
-    TIDE_NEED_MEMORY(replicas, err);
+    TIDE_NEW(tide_replicas, replicas, err);
     replicas->options = *options;
     replicas->listener = listener;
     const tide_status status = open_all(replicas, err);

@@ -266,8 +266,7 @@ static void up_free(up **up_)
  * the process at once, they run until exit and nothing that they read is freed or cleared. */
 tide_status tide_up_run(const tide_up_options *options, tide_error *err)
 {
-    TIDE_CLEANUP(up_free) up *u = calloc(1, sizeof *u);
-    TIDE_NEED_MEMORY(u, err);
+    TIDE_CLEANUP(up_free) TIDE_NEW(up, u, err);
     u->options = options;
     TIDE_TRY(open_store(u, "agent.db", &u->agent_store, err));
     TIDE_TRY(open_colony_store(u, &u->colony_store, err));

@@ -42,6 +42,18 @@
             return tide_no_memory(err);                                                            \
     } while (0)
 
+/* Allocate count zeroed elements of the pointer's type, or return TIDE_E_NOMEM. */
+#define TIDE_ALLOC(pointer, count, err)                                                            \
+    do {                                                                                           \
+        (pointer) = calloc((count), sizeof *(pointer));                                            \
+        TIDE_NEED_MEMORY((pointer), (err));                                                        \
+    } while (0)
+
+/* Declare a pointer to one zeroed element, or return TIDE_E_NOMEM. TIDE_CLEANUP may precede it. */
+#define TIDE_NEW(type, name, err)                                                                  \
+    type *name = calloc(1, sizeof *name);                                                          \
+    TIDE_NEED_MEMORY(name, err)
+
 /* As TIDE_TRY, but TIDE_NONE is returned too: only TIDE_OK continues. */
 #define TIDE_TRY_FOUND(call)                                                                       \
     do {                                                                                           \

@@ -224,8 +224,7 @@ static tide_status begin_page(page *p, tide_export_writer *writer, const tide_ex
     p->seq_column = p->type->stream->kind == TIDE_STREAM_OPAQUE ? 4 : 3;
     p->first_column = p->seq_column + 1;
     p->next = range->first_seq;
-    p->missing = calloc(TIDE_EXPORT_MISSING_MAX + 1, sizeof *p->missing);
-    TIDE_NEED_MEMORY(p->missing, err);
+    TIDE_ALLOC(p->missing, TIDE_EXPORT_MISSING_MAX + 1, err);
     TIDE_TRY(open_writer(writer, err));
     p->duck = writer->duck;
     p->done = writer->done;

@@ -32,8 +32,7 @@ static tide_status copy_types(tide_poller *poller, const tide_poller_options *op
 {
     if (!options->data_types)
         return TIDE_OK;
-    poller->data_types = calloc((size_t)options->data_type_count + 1, sizeof *poller->data_types);
-    TIDE_NEED_MEMORY(poller->data_types, err);
+    TIDE_ALLOC(poller->data_types, (size_t)options->data_type_count + 1, err);
     for (int i = 0; i < options->data_type_count; i++) {
         poller->data_types[i] = strdup(options->data_types[i]);
         TIDE_NEED_MEMORY(poller->data_types[i], err);
@@ -45,8 +44,7 @@ static tide_status copy_types(tide_poller *poller, const tide_poller_options *op
 tide_status tide_poller_new(tide_poller **out, const tide_held_agent *agent,
                             const tide_poller_options *options, tide_error *err)
 {
-    TIDE_CLEANUP(tide_poller_freep) tide_poller *poller = calloc(1, sizeof *poller);
-    TIDE_NEED_MEMORY(poller, err);
+    TIDE_CLEANUP(tide_poller_freep) TIDE_NEW(tide_poller, poller, err);
     if (!options->reader || strlen(options->reader) >= sizeof poller->reader)
         return tide_fail(err, TIDE_E_INVALID, "a reader's name has 1 to %d bytes",
                          TIDE_FEED_READER_MAX);

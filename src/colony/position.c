@@ -73,8 +73,7 @@ tide_status tide_position_hold(tide_position *position, int64_t mono_us, tide_er
     const tide_interval *holes = tide_cursor_holes(&position->cursor, &count);
     tide_held_hole *held = NULL;
     if (count > 0) {
-        held = calloc(count, sizeof *held);
-        TIDE_NEED_MEMORY(held, err);
+        TIDE_ALLOC(held, count, err);
     }
     int at = 0;
     for (size_t i = 0; i < count; i++)

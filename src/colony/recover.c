@@ -360,8 +360,7 @@ static tide_status prepare(tide_recovery *r, tide_error *err)
 tide_status tide_recover_begin(tide_recovery **out, const tide_recover_options *options,
                                const char *worker, tide_error *err)
 {
-    TIDE_CLEANUP(recovery_freep) tide_recovery *r = calloc(1, sizeof *r);
-    TIDE_NEED_MEMORY(r, err);
+    TIDE_CLEANUP(recovery_freep) TIDE_NEW(tide_recovery, r, err);
     tide_recover_defaults(&r->options, options);
     tide_position_init(&r->position, "", "");
     tide_buffer_init(&r->request, REQUEST_MAX);

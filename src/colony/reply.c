@@ -55,8 +55,7 @@ static tide_status add_hole(tide_reply *out, tide_view bytes, tide_error *err)
     if (out->hole_count == TIDE_REPLY_HOLES_MAX)
         return tide_fail(err, TIDE_E_DAMAGED, "more than %d holes", TIDE_REPLY_HOLES_MAX);
     if (!out->holes) {
-        out->holes = calloc(TIDE_REPLY_HOLES_MAX, sizeof *out->holes);
-        TIDE_NEED_MEMORY(out->holes, err);
+        TIDE_ALLOC(out->holes, TIDE_REPLY_HOLES_MAX, err);
     }
     TIDE_TRY(read_hole(bytes, &out->holes[out->hole_count]));
     out->hole_count++;
@@ -87,8 +86,7 @@ static tide_status add_epoch(tide_reply *out, tide_view bytes, int *seen, tide_e
     if (++*seen > EPOCHS_SEEN_MAX)
         return tide_fail(err, TIDE_E_DAMAGED, "more than %d epochs", EPOCHS_SEEN_MAX);
     if (!out->epochs) {
-        out->epochs = calloc(TIDE_REPLY_EPOCHS_MAX, sizeof *out->epochs);
-        TIDE_NEED_MEMORY(out->epochs, err);
+        TIDE_ALLOC(out->epochs, TIDE_REPLY_EPOCHS_MAX, err);
     }
     if (out->epoch_count == TIDE_REPLY_EPOCHS_MAX) {
         out->epoch_count--;

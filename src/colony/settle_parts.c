@@ -43,8 +43,7 @@ static tide_status add_dead(tide_settling *s, const tide_reply_record *record, i
 {
     tide_change *change = s->change;
     if (!change->dead) {
-        change->dead = calloc((size_t)s->reply->record_count, sizeof *change->dead);
-        TIDE_NEED_MEMORY(change->dead, err);
+        TIDE_ALLOC(change->dead, (size_t)s->reply->record_count, err);
     }
     change->dead[change->dead_count++] =
         (tide_dead_letter){.seq = seq, .reason = record->reason, .bytes = record->bytes};

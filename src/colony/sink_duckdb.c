@@ -97,9 +97,7 @@ static tide_status read_positions(tide_duck_sink *sink, tide_error *err)
     TIDE_DUCK_QUERY(query, sink->writer, TIDE_DUCKDB_SQL_COLONY_STATES_CURRENT, err);
     tide_status status;
     while ((status = tide_duck_query_step(query, err)) == TIDE_OK) {
-        TIDE_CLEANUP(tide_duck_position_freep)
-        tide_position *position = calloc(1, sizeof *position);
-        TIDE_NEED_MEMORY(position, err);
+        TIDE_CLEANUP(tide_duck_position_freep) TIDE_NEW(tide_position, position, err);
         TIDE_TRY(tide_duck_read_state(query, position, err));
         TIDE_TRY(tide_duck_sink_reserve(sink, err));
         tide_duck_sink_put(sink, TIDE_TAKE(position));
@@ -212,8 +210,7 @@ static const tide_sink_ops duckdb_ops = {
 tide_status tide_sink_open_duckdb(tide_sink **out, tide_store *store, const char *path,
                                   const char *library, tide_error *err)
 {
-    TIDE_CLEANUP(close_sinkp) tide_duck_sink *sink = calloc(1, sizeof *sink);
-    TIDE_NEED_MEMORY(sink, err);
+    TIDE_CLEANUP(close_sinkp) TIDE_NEW(tide_duck_sink, sink, err);
     sink->base = (tide_sink){.ops = &duckdb_ops, .store = store, .env = tide_store_env(store)};
     sink->superseded_max = TIDE_SINK_DUCKDB_SUPERSEDED_MAX;
     const tide_duckdb_options options = {.library = library};

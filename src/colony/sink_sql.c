@@ -142,8 +142,7 @@ static tide_status tell_page(page *p, tide_sink *sink, tide_position_fn *fn, voi
 static tide_status positions(tide_sink *sink, const char *agent_id, const char *data_type,
                              bool with_closed, tide_position_fn *fn, void *arg, tide_error *err)
 {
-    TIDE_CLEANUP(free_page) page *p = calloc(1, sizeof *p);
-    TIDE_NEED_MEMORY(p, err);
+    TIDE_CLEANUP(free_page) TIDE_NEW(page, p, err);
     p->agent_id = agent_id;
     p->data_type = data_type;
     p->with_closed = with_closed;
@@ -207,8 +206,7 @@ static tide_status count_inside(tide_tx *tx, void *arg, tide_error *err)
 static tide_status count(tide_sink *sink, const tide_position *which, tide_position_fn *fn,
                          void *arg, int64_t *rows, int64_t *dead, tide_error *err)
 {
-    TIDE_CLEANUP(free_page) page *p = calloc(1, sizeof *p);
-    TIDE_NEED_MEMORY(p, err);
+    TIDE_CLEANUP(free_page) TIDE_NEW(page, p, err);
     p->agent_id = which->agent_id;
     p->data_type = which->data_type;
     p->with_closed = true;
@@ -256,8 +254,7 @@ static const tide_sink_ops postgres_ops = SQL_OPS("postgres");
 
 tide_status tide_sink_open_sql(tide_sink **out, tide_store *store, tide_error *err)
 {
-    tide_sink *sink = calloc(1, sizeof *sink);
-    TIDE_NEED_MEMORY(sink, err);
+    TIDE_NEW(tide_sink, sink, err);
     sink->ops = tide_store_engine(store) == TIDE_ENGINE_POSTGRES ? &postgres_ops : &sqlite_ops;
     sink->store = store;
     sink->env = tide_store_env(store);

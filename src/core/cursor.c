@@ -345,8 +345,7 @@ tide_status tide_cursor_decode(tide_cursor *cursor, tide_view bytes, size_t hole
     decoded.hole_count = decoded.hole_capacity = (size_t)hole_count;
     TIDE_TRY(read_holes(body, &decoded, NULL, err));
     if (hole_count > 0) {
-        decoded.holes = calloc(hole_count, sizeof *decoded.holes);
-        TIDE_NEED_MEMORY(decoded.holes, err);
+        TIDE_ALLOC(decoded.holes, hole_count, err);
         const tide_status status = read_holes(body, &decoded, decoded.holes, err);
         assert(status == TIDE_OK); /* the same bytes a second time */
     }

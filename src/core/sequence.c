@@ -147,8 +147,7 @@ static tide_status read_page(tide_tx *tx, void *arg, tide_error *err)
 tide_status tide_sequence_list(tide_store *store, tide_sequence_fn *fn, void *arg, tide_error *err)
 {
     TIDE_NEED(store && fn, err);
-    TIDE_CLEANUP(tide_freep) page *p = calloc(1, sizeof *p);
-    TIDE_NEED_MEMORY(p, err);
+    TIDE_CLEANUP(tide_freep) TIDE_NEW(page, p, err);
     do {
         TIDE_TRY(tide_store_read(store, read_page, p, err));
         for (int i = 0; i < p->count; i++)

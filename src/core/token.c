@@ -281,8 +281,7 @@ tide_status tide_token_list(tide_store *store, bool has_revoked, tide_token_fn *
                             tide_error *err)
 {
     TIDE_NEED(store && fn, err);
-    TIDE_CLEANUP(tide_freep) page *p = calloc(1, sizeof *p);
-    TIDE_NEED_MEMORY(p, err);
+    TIDE_CLEANUP(tide_freep) TIDE_NEW(page, p, err);
     p->has_revoked = has_revoked;
     do {
         TIDE_TRY(tide_store_read(store, read_page, p, err));

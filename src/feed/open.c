@@ -114,8 +114,7 @@ static tide_status raise_counters(tide_feed *feed, tide_error *err)
 {
     if (feed->store->options.mode == TIDE_STORE_AS_IS)
         return TIDE_OK;
-    TIDE_CLEANUP(tide_freep) raising *r = calloc(1, sizeof *r);
-    TIDE_NEED_MEMORY(r, err);
+    TIDE_CLEANUP(tide_freep) TIDE_NEW(raising, r, err);
     const tide_status looked = tide_store_read(feed->store, raise_all, r, err);
     if (looked == TIDE_E_DAMAGED || (looked >= TIDE_OK && r->behind == 0))
         return TIDE_OK;
@@ -135,8 +134,7 @@ tide_status tide_feed_open(tide_feed **out, tide_store *store, const tide_feed_o
                          "streams are kept in SQLite files, beside the program that writes them; "
                          "%s is on another engine",
                          tide_store_name(store));
-    TIDE_CLEANUP(tide_feed_closep) tide_feed *feed = calloc(1, sizeof *feed);
-    TIDE_NEED_MEMORY(feed, err);
+    TIDE_CLEANUP(tide_feed_closep) TIDE_NEW(tide_feed, feed, err);
     feed->store = store;
     TIDE_TRY(set_options(feed, options, err));
     int64_t streams = 0; /* is it a store with a feed? */
@@ -326,8 +324,7 @@ void tide_stream_names_complete(tide_stream_name_list *list)
 tide_status tide_feed_list(tide_feed *feed, tide_feed_stream_fn *fn, void *arg, tide_error *err)
 {
     TIDE_NEED(feed && fn, err);
-    TIDE_CLEANUP(tide_freep) tide_stream_name_list *list = calloc(1, sizeof *list);
-    TIDE_NEED_MEMORY(list, err);
+    TIDE_CLEANUP(tide_freep) TIDE_NEW(tide_stream_name_list, list, err);
     TIDE_TRY(tide_store_read(feed->store, tide_stream_names, list, err));
     for (int i = 0; i < list->count; i++) {
         tide_feed_stream stream;

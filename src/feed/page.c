@@ -187,8 +187,7 @@ static tide_status add_hole(tide_page *page, int64_t last_seq, const char *reaso
         return TIDE_OK;
     }
     if (!answer->holes) {
-        answer->holes = calloc(TIDE_FEED_HOLES_MAX, sizeof answer->holes[0]);
-        TIDE_NEED_MEMORY(answer->holes, err);
+        TIDE_ALLOC(answer->holes, TIDE_FEED_HOLES_MAX, err);
     }
     answer->holes[answer->hole_count++] =
         (tide_feed_hole){.first_seq = first_seq, .last_seq = last_seq, .reason = reason};

@@ -201,8 +201,7 @@ tide_status tide_feed_readers(tide_feed *feed, const char *stream, tide_feed_rea
                               void *arg, tide_error *err)
 {
     TIDE_NEED(feed && fn, err);
-    TIDE_CLEANUP(tide_freep) reader_list *list = calloc(1, sizeof *list);
-    TIDE_NEED_MEMORY(list, err);
+    TIDE_CLEANUP(tide_freep) TIDE_NEW(reader_list, list, err);
     list->stream = stream;
     TIDE_TRY(tide_store_read(feed->store, list_readers, list, err));
     for (int i = 0; i < list->count; i++)

@@ -471,8 +471,7 @@ static tide_status take_turns(turn *t, tide_error *err)
 tide_status tide_feed_step(tide_feed *feed, int64_t *next_us, tide_error *err)
 {
     TIDE_NEED(feed, err);
-    TIDE_CLEANUP(tide_freep) turn *t = calloc(1, sizeof *t);
-    TIDE_NEED_MEMORY(t, err);
+    TIDE_CLEANUP(tide_freep) TIDE_NEW(turn, t, err);
     t->feed = feed;
     if (!atomic_load(&feed->has_told_retention) &&
         tide_store_write(feed->store, tell_retention, &feed->options, NULL) >= TIDE_OK)

@@ -316,8 +316,7 @@ static tide_status copy_stream(salvage *s, const tide_stream_type *type, tide_er
         s->total.lost_batches++;
         return TIDE_OK;
     }
-    TIDE_CLEANUP(tide_freep) pending_losses *pending = calloc(1, sizeof *pending);
-    TIDE_NEED_MEMORY(pending, err);
+    TIDE_CLEANUP(tide_freep) TIDE_NEW(pending_losses, pending, err);
     s->position = 0;
     s->is_first = true;
     s->is_done = false;
@@ -403,8 +402,7 @@ static tide_status put_frames(tide_tx *tx, void *arg, tide_error *err)
 
 static tide_status copy_frames(const salvage *s, tide_error *err)
 {
-    TIDE_CLEANUP(tide_freep) frames_page *page = calloc(1, sizeof *page);
-    TIDE_NEED_MEMORY(page, err);
+    TIDE_CLEANUP(tide_freep) TIDE_NEW(frames_page, page, err);
     tide_arena_init(&page->arena, PAGE_BYTES);
     tide_status status = TIDE_OK;
     do {
@@ -436,8 +434,7 @@ static tide_status copy_profiles(const salvage *s, tide_error *err)
 
 static tide_status copy_all(salvage *s, tide_error *err)
 {
-    TIDE_CLEANUP(tide_freep) tide_stream_name_list *list = calloc(1, sizeof *list);
-    TIDE_NEED_MEMORY(list, err);
+    TIDE_CLEANUP(tide_freep) TIDE_NEW(tide_stream_name_list, list, err);
     const tide_status listed = tide_store_read(s->from->store, tide_stream_names, list, err);
     if (listed == TIDE_E_DAMAGED)
         s->total.lost_batches++; /* streams that were declared, perhaps */
@@ -471,8 +468,7 @@ tide_status tide_feed_salvage(tide_feed *feed, const char *path, tide_feed_salva
     feed_options.reserve_bytes = -1;
     TIDE_CLEANUP(tide_feed_closep) tide_feed *target = NULL;
     TIDE_TRY(tide_feed_open(&target, store, &feed_options, err));
-    TIDE_CLEANUP(tide_freep) salvage *s = calloc(1, sizeof *s);
-    TIDE_NEED_MEMORY(s, err);
+    TIDE_CLEANUP(tide_freep) TIDE_NEW(salvage, s, err);
     s->from = feed;
     s->to = target;
     tide_arena_init(&s->arena, (size_t)PAGE_BYTES + 2 * (size_t)TIDE_FEED_BATCH_BYTES_MAX);

@@ -115,8 +115,7 @@ tide_status tide_lake_begin(tide_lake_change **out, tide_lake *lake, const char 
                             int64_t base, tide_error *err)
 {
     TIDE_TRY(tide_lake_check_name(catalog, "catalog", err));
-    TIDE_CLEANUP(tide_lake_drop_changep) tide_lake_change *change = calloc(1, sizeof *change);
-    TIDE_NEED_MEMORY(change, err);
+    TIDE_CLEANUP(tide_lake_drop_changep) TIDE_NEW(tide_lake_change, change, err);
     change->lake = lake;
     change->store = tide_lake_store(lake);
     tide_arena_init(&change->memory, TIDE_LAKE_CHANGE_BYTES_MAX);

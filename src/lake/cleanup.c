@@ -468,8 +468,7 @@ tide_status tide_lake_cleanup(tide_lake *lake, const tide_lake_cleanup_options *
     };
     tide_arena_init(&c.arena, PAGE_BYTES_MAX);
     tide_buffer_init(&c.text, PAGE_BYTES_MAX);
-    c.page = calloc(ORPHAN_PAGE, sizeof *c.page);
-    TIDE_NEED_MEMORY(c.page, err);
+    TIDE_ALLOC(c.page, ORPHAN_PAGE, err);
     int64_t now_us = 0;
     TIDE_TRY(tide_store_read(tide_lake_store(lake), read_clock, &now_us, err));
     c.due_us = now_us - choose_grace(options->grace_us, TIDE_LAKE_GRACE_US);

@@ -210,8 +210,7 @@ static tide_status choose_group(step *s, tide_error *err)
                                                &s->options, s->which);
     if (count == 0)
         return TIDE_NONE;
-    s->group.all = calloc((size_t)count, sizeof *s->group.all);
-    TIDE_NEED_MEMORY(s->group.all, err);
+    TIDE_ALLOC(s->group.all, (size_t)count, err);
     s->group.count = count;
     for (int i = 0; i < count; i++)
         s->group.all[i] = s->files.all[s->which[i]];

@@ -126,8 +126,7 @@ tide_status tide_lake_data_open(tide_lake_data **out, const char *data_dir,
 {
     const tide_lake_data_options defaults = {0};
     const tide_lake_data_options *chosen = options ? options : &defaults;
-    TIDE_CLEANUP(tide_lake_data_closep) tide_lake_data *data = calloc(1, sizeof *data);
-    TIDE_NEED_MEMORY(data, err);
+    TIDE_CLEANUP(tide_lake_data_closep) TIDE_NEW(tide_lake_data, data, err);
     TIDE_TRY(take_directory(data, data_dir, err));
     if (chosen->library && !(data->library = strdup(chosen->library)))
         return tide_no_memory(err);

@@ -78,8 +78,7 @@ static tide_status add_place(search *s, const char *name, place **out, tide_erro
 {
     if (s->place_count == CATALOGS_MAX)
         return tide_fail(err, TIDE_E_LIMIT, "more than %d catalogs in a question", CATALOGS_MAX);
-    TIDE_CLEANUP(tide_freep) place *fresh = calloc(1, sizeof *fresh);
-    TIDE_NEED_MEMORY(fresh, err);
+    TIDE_CLEANUP(tide_freep) TIDE_NEW(place, fresh, err);
     place_look look = {.name = name, .at = s->ask->at ? s->ask->at : "", .out = fresh};
     const int64_t time_us = s->ask->timeout_us < time_max_us ? s->ask->timeout_us : time_max_us;
     tide_status status = TIDE_E_NOT_FOUND;
@@ -166,8 +165,7 @@ static thing *find_known(const search *s, const thing *like)
 static tide_status find_thing(search *s, place *where, const char *schema, const char *name,
                               thing **out, bool *is_new, tide_error *err)
 {
-    TIDE_CLEANUP(free_thing) thing *fresh = calloc(1, sizeof *fresh);
-    TIDE_NEED_MEMORY(fresh, err);
+    TIDE_CLEANUP(free_thing) TIDE_NEW(thing, fresh, err);
     fresh->place = where;
     thing_look look = {.schema = schema, .name = name, .out = fresh};
     TIDE_TRY_FOUND(tide_store_read(tide_lake_store(s->lake), look_thing, &look, err));

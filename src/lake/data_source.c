@@ -104,8 +104,7 @@ static tide_status fail_unknown(const tide_lake_source *source, const tide_lake_
 static tide_status match_columns(tide_lake_source *source, const tide_lake_table_seen *table,
                                  int *place, tide_error *err)
 {
-    source->column_of = calloc((size_t)source->found_count + 1, sizeof *source->column_of);
-    TIDE_NEED_MEMORY(source->column_of, err);
+    TIDE_ALLOC(source->column_of, (size_t)source->found_count + 1, err);
     for (int i = 0; i < table->column_count; i++)
         place[i] = -1;
     for (int i = 0; i < source->found_count; i++) {

@@ -248,8 +248,7 @@ static tide_status take_commit(deeds *d, page *p, const commit *c, tide_error *e
 
 static tide_status read_commits(page *p, tide_history *h, int64_t after, tide_error *err)
 {
-    p->commits = calloc(DEEDS_PAGE, sizeof *p->commits);
-    TIDE_NEED_MEMORY(p->commits, err);
+    TIDE_ALLOC(p->commits, DEEDS_PAGE, err);
     TIDE_QUERY(query, h->tx, TIDE_LAKE_SQL_CHECK_CHANGES, err,
                tide_bind_i64("catalog", h->catalog_id), tide_bind_i64("after", after),
                tide_bind_i64("limit", DEEDS_PAGE));

@@ -32,8 +32,7 @@ int64_t tide_mark_map_get(const tide_mark_map *map, const tide_digest128 *mark)
 static tide_status grow(tide_mark_map *map, tide_error *err)
 {
     tide_mark_map larger = {.capacity = map->capacity == 0 ? 64 : 2 * map->capacity};
-    larger.slots = calloc(larger.capacity, sizeof *larger.slots);
-    TIDE_NEED_MEMORY(larger.slots, err);
+    TIDE_ALLOC(larger.slots, larger.capacity, err);
     larger.count = map->count;
     for (size_t i = 0; i < map->capacity; i++)
         if (map->slots[i].snapshot_id != 0)

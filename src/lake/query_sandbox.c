@@ -231,8 +231,7 @@ static tide_status describe_table(description *d, const tide_lake_data *data,
 static tide_status describe(description *d, const tide_lake_data *data,
                             const tide_lake_shown *shown, int count, tide_error *err)
 {
-    d->objects = calloc((size_t)count + 1, sizeof *d->objects);
-    TIDE_NEED_MEMORY(d->objects, err);
+    TIDE_ALLOC(d->objects, (size_t)count + 1, err);
     for (int i = 0; i < count; i++) {
         const bool is_table = shown[i].table != NULL;
         d->objects[i] = (tide_lake_sandbox_object){

@@ -92,8 +92,7 @@ static tide_status read_log(tide_otlp *otlp, tide_otlp_message *message)
 
 tide_status tide_otlp_new(tide_otlp **out, const tide_otlp_options *options, tide_error *err)
 {
-    tide_otlp *otlp = calloc(1, sizeof *otlp);
-    TIDE_NEED_MEMORY(otlp, err);
+    TIDE_NEW(tide_otlp, otlp, err);
     otlp->options = *options;
     for (int layer = 0; layer < TIDE_OTLP_LAYER_COUNT; layer++)
         tide_arena_init(&otlp->arenas[layer], layer == TIDE_OTLP_LAYER_DICTIONARY

@@ -20,8 +20,7 @@ tide_status tide_agent_clients_open(tide_agent_clients **out,
                                     const tide_scheduler_security *security, tide_metrics *metrics,
                                     tide_env *env, tide_error *err)
 {
-    tide_agent_clients *links = calloc(1, sizeof *links);
-    TIDE_NEED_MEMORY(links, err);
+    TIDE_NEW(tide_agent_clients, links, err);
     links->security = *security;
     links->metrics = metrics;
     links->env = env;

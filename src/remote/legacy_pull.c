@@ -340,8 +340,7 @@ static tide_status find_lowest(pulling *p, stream **out, tide_error *err)
 static tide_status open_streams(pulling *p, bool is_full, tide_error *err)
 {
     streams_done(p);
-    p->streams = calloc((size_t)p->tables.table_count + 1, sizeof *p->streams);
-    TIDE_NEED_MEMORY(p->streams, err);
+    TIDE_ALLOC(p->streams, (size_t)p->tables.table_count + 1, err);
     for (int i = 0; i < p->tables.table_count; i++) {
         stream *s = &p->streams[p->count++];
         *s = (stream){.table = p->tables.tables[i].name, .page_size = PAGE_SIZE, .has_more = true};
@@ -386,8 +385,7 @@ tide_status tide_table_events_pull(tide_node *node, const tide_table_events_sour
     tide_arena_init(&p.group_arena, TIDE_SYNC_PAGE_BYTES_MAX * (size_t)2);
     memcpy(id.bytes, own.bytes, sizeof id.bytes);
     tide_uuid_format(&id, p.requester);
-    p.group = calloc(GROUP_EVENTS, sizeof *p.group);
-    TIDE_NEED_MEMORY(p.group, err);
+    TIDE_ALLOC(p.group, GROUP_EVENTS, err);
     TIDE_TRY(tide_peer_look(node, NULL, err));
     TIDE_TRY(tide_peer_tables(node, &p.tables, err));
     TIDE_TRY(pull_all(&p, false, err));

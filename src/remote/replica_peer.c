@@ -228,8 +228,7 @@ static tide_status open_client(tide_remote *remote, const tide_remote_options *o
 
 tide_status tide_remote_open(tide_remote **out, const tide_remote_options *options, tide_error *err)
 {
-    TIDE_CLEANUP(tide_remote_closep) tide_remote *remote = calloc(1, sizeof *remote);
-    TIDE_NEED_MEMORY(remote, err);
+    TIDE_CLEANUP(tide_remote_closep) TIDE_NEW(tide_remote, remote, err);
     tide_arena_init(&remote->answer, TIDE_PROTOBUF_MEMORY_MAX);
     TIDE_TRY(open_client(remote, options, err));
     remote->peer = (tide_peer){.arg = remote,

@@ -146,8 +146,7 @@ static tide_status dismiss_write(tide_desk *desk, tide_log_origin *origin, const
     tide_event event = {
         .kind = TIDE_ROW_UPDATE, .is_dismissal = true, .key_count = e->table->key_count};
     TIDE_TRY(tide_desk_key_values(event.key, event.key_count, e->key, err));
-    event.columns = calloc(1, sizeof *event.columns);
-    TIDE_NEED_MEMORY(event.columns, err);
+    TIDE_ALLOC(event.columns, 1, err);
     event.columns[event.column_count++] = (tide_event_column){
         .column = e->column, .value = {.kind = TIDE_SQL_VALUE_NULL}, .base = e->stamp};
     TIDE_TRY(tide_log_add_own(desk, origin, e->table, &event, err));

@@ -235,8 +235,7 @@ tide_status tide_event_decode(tide_event *out, tide_view bytes, tide_error *err)
     if (!read_head(&from, &found) || !read_key(&from, &found) || !read_number(&from, &count, 0) ||
         count > TIDE_EVENT_COLUMNS_MAX)
         return fail_damaged(err);
-    found.columns = calloc((size_t)count + 1, sizeof *found.columns);
-    TIDE_NEED_MEMORY(found.columns, err);
+    TIDE_ALLOC(found.columns, (size_t)count + 1, err);
     if (!read_columns(&from, &found, count) || tide_reader_left(&from) > 0)
         return fail_damaged(err);
     tide_event_copy(out, &found);

@@ -280,8 +280,7 @@ static tide_status fold_change(tide_desk *desk, tide_log_origin *origin, const t
     (void)snprintf(event.table, sizeof event.table, "%s", table->name);
     for (int i = 0; i < table->key_count; i++)
         event.key[i] = tide_table_key_value(table, table->key[i], &change->values[table->key[i]]);
-    event.columns = calloc((size_t)table->column_count + 1, sizeof *event.columns);
-    TIDE_NEED_MEMORY(event.columns, err);
+    TIDE_ALLOC(event.columns, (size_t)table->column_count + 1, err);
     TIDE_TRY(tide_log_origin_table(&log, origin, desk->tx, table->name, err));
     assert(log);
     event.prev_seq = log->last_seq;
@@ -339,8 +338,7 @@ static tide_status advance(source *s, tide_error *err)
 static tide_status open_sources(sources *out, tide_desk *desk, int64_t after, int64_t through,
                                 tide_error *err)
 {
-    out->of = calloc((size_t)desk->table_count + 1, sizeof *out->of);
-    TIDE_NEED_MEMORY(out->of, err);
+    TIDE_ALLOC(out->of, (size_t)desk->table_count + 1, err);
     for (int i = 0; i < desk->table_count; i++) {
         source *s = &out->of[i];
         s->table = desk->tables[i];

@@ -122,8 +122,7 @@ tide_status tide_row_clock_decode(tide_row_clock *out, tide_view bytes, tide_err
                          tide_reader_varint_shortest(&from, &count) >= TIDE_OK &&
                          count <= TIDE_EVENT_COLUMNS_MAX;
     if (is_head && count > 0) {
-        found.columns = calloc(count, sizeof *found.columns);
-        TIDE_NEED_MEMORY(found.columns, err);
+        TIDE_ALLOC(found.columns, count, err);
     }
     if (!is_head || !read_columns(&from, &found, (int)count) || tide_reader_left(&from) > 0)
         return tide_fail(err, TIDE_E_DAMAGED, "these bytes are not a row's clock");
@@ -214,8 +213,7 @@ static tide_status copy_clock(tide_row_clock *out, const tide_row_clock *from, i
                               tide_error *err)
 {
     *out = *from;
-    out->columns = calloc((size_t)(from->column_count + room) + 1, sizeof *out->columns);
-    TIDE_NEED_MEMORY(out->columns, err);
+    TIDE_ALLOC(out->columns, (size_t)(from->column_count + room) + 1, err);
     if (from->column_count > 0)
         memcpy(out->columns, from->columns, (size_t)from->column_count * sizeof *out->columns);
     return TIDE_OK;
@@ -231,9 +229,7 @@ tide_status tide_row_clock_join(tide_row_clock *out, const tide_row_clock *a,
 {
     tide_row_clock joined = {.created = *greater(&a->created, &b->created),
                              .deleted = *greater(&a->deleted, &b->deleted)};
-    joined.columns =
-        calloc((size_t)(a->column_count + b->column_count) + 1, sizeof *joined.columns);
-    TIDE_NEED_MEMORY(joined.columns, err);
+    TIDE_ALLOC(joined.columns, (size_t)(a->column_count + b->column_count) + 1, err);
     for (int i = 0, k = 0; i < a->column_count || k < b->column_count;) {
         const bool is_a = k == b->column_count ||
                           (i < a->column_count && a->columns[i].column <= b->columns[k].column);
@@ -269,8 +265,7 @@ tide_status tide_merge_event(tide_merge *out, const tide_row_clock *stored, cons
     assert(event->stamp.time != 0);
     TIDE_CLEANUP(tide_merge_done) tide_merge merge = {.is_known = true};
     TIDE_TRY(copy_clock(&merge.clock, stored, event->column_count, err));
-    merge.columns = calloc((size_t)event->column_count + 1, sizeof *merge.columns);
-    TIDE_NEED_MEMORY(merge.columns, err);
+    TIDE_ALLOC(merge.columns, (size_t)event->column_count + 1, err);
     for (int i = 0; i < event->column_count; i++)
         merge_column(&merge, stored, event, i);
     if (event->kind == TIDE_ROW_CREATE)

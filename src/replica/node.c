@@ -248,8 +248,7 @@ tide_status tide_node_open(tide_node **out, const char *path, const tide_node_op
                            tide_error *err)
 {
     *out = NULL;
-    TIDE_CLEANUP(tide_node_closep) tide_node *node = calloc(1, sizeof *node);
-    TIDE_NEED_MEMORY(node, err);
+    TIDE_CLEANUP(tide_node_closep) TIDE_NEW(tide_node, node, err);
     const tide_foreign_options app = {.env = options ? options->env : NULL,
                                       .is_new = options && options->is_new,
                                       .state_dir = options ? options->state_dir : NULL,

@@ -70,9 +70,7 @@ tide_status tide_quarantine_translate(tide_hold *why, tide_event *out, tide_desk
         TIDE_OK_IF_NONE(tide_schemas_map(map, desk->tx, table, event->schema, err));
     }
     tide_event_copy(out, event);
-    out->columns =
-        calloc((size_t)(event->column_count + table->column_count) + 1, sizeof *out->columns);
-    TIDE_NEED_MEMORY(out->columns, err);
+    TIDE_ALLOC(out->columns, (size_t)(event->column_count + table->column_count) + 1, err);
     out->column_count = 0;
     bool is_lost = false;
     for (int i = 0; i < event->column_count; i++) {

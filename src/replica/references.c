@@ -388,8 +388,7 @@ static tide_status report(tide_desk *desk, tide_log_origin *origin, const tide_t
     TIDE_CLEANUP(tide_event_done)
     tide_event event = {.kind = TIDE_ROW_UPDATE, .is_orphan = true, .key_count = table->key_count};
     TIDE_TRY(tide_desk_key_values(event.key, table->key_count, key, err));
-    event.columns = calloc((size_t)count, sizeof *event.columns);
-    TIDE_NEED_MEMORY(event.columns, err);
+    TIDE_ALLOC(event.columns, (size_t)count, err);
     for (int i = 0; i < count; i++)
         event.columns[event.column_count++] =
             (tide_event_column){.column = columns[i], .value = {.kind = TIDE_SQL_VALUE_NULL}};

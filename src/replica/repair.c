@@ -247,8 +247,7 @@ static tide_status heal_leaf(healing *h, const tide_range *range, const tide_vie
 
 static tide_status ask_parts(parts **out, healing *h, const tide_range *range, tide_error *err)
 {
-    parts *p = calloc(1, sizeof *p);
-    TIDE_NEED_MEMORY(p, err);
+    TIDE_NEW(parts, p, err);
     *out = p;
     tide_buffer_init(&p->keys, KEYS_BYTES_MAX);
     h->result->questions++;

@@ -120,8 +120,7 @@ static tide_status merge_clock(tide_desk *desk, tide_desk_row *row, const other_
 {
     const tide_table *table = row->table;
     TIDE_CLEANUP(tide_event_done) tide_event event = {.key_count = table->key_count};
-    event.columns = calloc((size_t)table->column_count + 1, sizeof *event.columns);
-    TIDE_NEED_MEMORY(event.columns, err);
+    TIDE_ALLOC(event.columns, (size_t)table->column_count + 1, err);
     TIDE_TRY(tide_desk_key_values(event.key, table->key_count, row->key, err));
     if (is_above(&other->clock.created.stamp, &row->clock.created.stamp))
         TIDE_TRY(merge_creation(desk, row, &event, other, err));

@@ -101,8 +101,7 @@ static tide_status load_tables(tide_snapshot_writing *w, tide_error *err)
 {
     TIDE_CLEANUP(names_done) names found = {.of = NULL};
     TIDE_TRY(tide_table_list(w->tx, keep_name, &found, err));
-    w->tables = calloc((size_t)found.count + 1, sizeof *w->tables);
-    TIDE_NEED_MEMORY(w->tables, err);
+    TIDE_ALLOC(w->tables, (size_t)found.count + 1, err);
     for (int i = 0; i < found.count; i++) {
         const tide_status status = tide_table_find(&w->tables[i], w->tx, found.of[i], err);
         TIDE_TRY(status);

@@ -411,8 +411,7 @@ static tide_status translate(tide_row_clock *out, const tide_snapshot_target *ta
                              const tide_row_clock *theirs, tide_error *err)
 {
     *out = *theirs;
-    out->columns = calloc((size_t)theirs->column_count + 1, sizeof *out->columns);
-    TIDE_NEED_MEMORY(out->columns, err);
+    TIDE_ALLOC(out->columns, (size_t)theirs->column_count + 1, err);
     for (int i = 0; i < theirs->column_count; i++)
         out->columns[i] =
             (tide_column_clock){.column = theirs->columns[i].column == TIDE_ROW_CLOCK_LOST
@@ -516,8 +515,7 @@ static tide_status strip_clock(tide_row_clock *out, tide_restoring *r, const tid
     bool is_stripped = false;
     *out = *clock;
     out->column_count = 0;
-    out->columns = calloc((size_t)clock->column_count + 1, sizeof *out->columns);
-    TIDE_NEED_MEMORY(out->columns, err);
+    TIDE_ALLOC(out->columns, (size_t)clock->column_count + 1, err);
     TIDE_TRY(strip(&is_stripped, r, &out->created, err));
     TIDE_TRY(strip(&is_stripped, r, &out->deleted, err));
     for (int i = 0; i < clock->column_count; i++) {

@@ -134,8 +134,7 @@ static tide_status begin_batch(tide_restore_run *u, tide_error *err)
     free_targets(u);
     tide_desk_done(&u->desk);
     TIDE_TRY(tide_desk_init(&u->desk, u->call->node, u->r.tx, err));
-    u->targets = calloc((size_t)decoder->table_count + 1, sizeof *u->targets);
-    TIDE_NEED_MEMORY(u->targets, err);
+    TIDE_ALLOC(u->targets, (size_t)decoder->table_count + 1, err);
     for (int i = 0; i < decoder->table_count; i++) {
         u->target_count = i + 1;
         TIDE_TRY(tide_snapshot_target_init(&u->targets[i], &u->desk, &decoder->tables[i], err));

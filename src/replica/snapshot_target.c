@@ -18,8 +18,7 @@ static tide_status map_columns(tide_snapshot_target *out, const tide_snapshot_ta
 {
     const tide_table *table = out->table;
     out->is_same = table->schema == from->schema && table->column_count == from->column_count;
-    out->map = calloc((size_t)from->column_count + 1, sizeof *out->map);
-    TIDE_NEED_MEMORY(out->map, err);
+    TIDE_ALLOC(out->map, (size_t)from->column_count + 1, err);
     for (int i = 0; i < from->column_count; i++) {
         out->map[i] = find_column(table, from->columns[i]);
         if (out->map[i] < 0)

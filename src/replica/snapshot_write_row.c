@@ -171,8 +171,7 @@ static tide_status put_row(tide_snapshot_writing *w, tide_foreign_query *rows,
         row.is_here = tide_row_clock_exists(&clock) && row.aside == TIDE_ASIDE_NONE;
     }
     if (row.is_here) {
-        p.values = calloc((size_t)table->column_count, sizeof *p.values);
-        TIDE_NEED_MEMORY(p.values, err);
+        TIDE_ALLOC(p.values, (size_t)table->column_count, err);
         TIDE_TRY(load_values(get, &p, &row, table, err));
         TIDE_TRY(check_prints(p.values, table, tide_foreign_col_bytes(rows), err));
         ++*standing;

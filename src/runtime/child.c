@@ -563,8 +563,7 @@ tide_status tide_child_run(const tide_child_spec *spec, tide_child_result *resul
     assert(spec->watch_count <= TIDE_CHILD_WATCH_MAX && spec->pass_count <= TIDE_CHILD_PASS_MAX);
     *result = (tide_child_result){.exit_code = -1};
     tide_buffer_init(&result->out, spec->stdout_max);
-    TIDE_CLEANUP(tide_freep) tide_child *child = calloc(1, sizeof *child);
-    TIDE_NEED_MEMORY(child, err);
+    TIDE_CLEANUP(tide_freep) TIDE_NEW(tide_child, child, err);
     child->spec = spec;
     child->result = result;
     child->clock = spec->clock ? spec->clock : tide_env_system();

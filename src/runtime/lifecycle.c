@@ -77,8 +77,7 @@ static void warn_without_proc(tide_log *log)
 tide_status tide_lifecycle_open(tide_lifecycle **out, const tide_lifecycle_options *options,
                                 tide_error *err)
 {
-    TIDE_CLEANUP(tide_lifecycle_closep) tide_lifecycle *lifecycle = calloc(1, sizeof *lifecycle);
-    TIDE_NEED_MEMORY(lifecycle, err);
+    TIDE_CLEANUP(tide_lifecycle_closep) TIDE_NEW(tide_lifecycle, lifecycle, err);
     lifecycle->log = options->log;
     lifecycle->env = options->env ? options->env : tide_env_system();
     lifecycle->ready_file = options->ready_file ? options->ready_file : stdout;

@@ -435,8 +435,7 @@ static void raise_file_limit(void)
 tide_status tide_listener_open(tide_listener **out, const tide_listener_options *options,
                                tide_error *err)
 {
-    tide_listener *listener = calloc(1, sizeof *listener);
-    TIDE_NEED_MEMORY(listener, err);
+    TIDE_NEW(tide_listener, listener, err);
     listener->options = *options;
     raise_file_limit();
     tide_status status =

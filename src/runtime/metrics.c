@@ -129,8 +129,7 @@ static tide_status add_plain_series(tide_metrics *metrics, tide_error *err)
 tide_status tide_metrics_new(tide_metrics **out, const char *version, tide_env *env,
                              tide_error *err)
 {
-    TIDE_CLEANUP(tide_metrics_freep) tide_metrics *metrics = calloc(1, sizeof *metrics);
-    TIDE_NEED_MEMORY(metrics, err);
+    TIDE_CLEANUP(tide_metrics_freep) TIDE_NEW(tide_metrics, metrics, err);
     (void)pthread_mutex_init(&metrics->lock, NULL);
     (void)pthread_mutex_init(&metrics->writing, NULL);
     metrics->env = env;

@@ -278,8 +278,7 @@ static tide_status find_lane(tide_ticker *ticker, const tide_step *step, const v
     for (*out = ticker->lanes; *out; *out = (*out)->next)
         if ((*out)->kind == step->lane && (*out)->arg == key)
             return TIDE_OK;
-    lane *l = calloc(1, sizeof *l);
-    TIDE_NEED_MEMORY(l, err);
+    TIDE_NEW(lane, l, err);
     *l = (lane){.ticker = ticker, .kind = step->lane, .arg = key, .next = ticker->lanes};
     l->wake_fd = eventfd(0, EFD_CLOEXEC | EFD_NONBLOCK);
     if (l->wake_fd < 0) {
@@ -328,8 +327,7 @@ tide_status tide_ticker_bind(tide_ticker *ticker, const tide_step *step,
     if (find_position(ticker, step) < 0)
         return tide_fail(err, TIDE_E_FAILED, "step %s is not in the list of this daemon",
                          step->name);
-    bound_step *b = calloc(1, sizeof *b);
-    TIDE_NEED_MEMORY(b, err);
+    TIDE_NEW(bound_step, b, err);
     *b = (bound_step){.step = step, .arg = binding->arg};
     b->due_us = now_of(ticker) + binding->delay_us;
     (void)snprintf(b->label, sizeof b->label, "%s%s%s", step->name, binding->instance ? "/" : "",
@@ -374,13 +372,11 @@ tide_status tide_ticker_new(tide_ticker **out, const tide_ticker_options *option
     size_t count = 0;
     while (options->steps[count])
         count++;
-    TIDE_CLEANUP(tide_ticker_freep) tide_ticker *ticker = calloc(1, sizeof *ticker);
-    TIDE_NEED_MEMORY(ticker, err);
+    TIDE_CLEANUP(tide_ticker_freep) TIDE_NEW(tide_ticker, ticker, err);
     ticker->options = *options;
     ticker->steps_end = &ticker->steps;
     (void)pthread_mutex_init(&ticker->lock, NULL);
-    ticker->is_skipped = calloc(count + 1, sizeof *ticker->is_skipped);
-    TIDE_NEED_MEMORY(ticker->is_skipped, err);
+    TIDE_ALLOC(ticker->is_skipped, count + 1, err);
     *out = TIDE_TAKE(ticker);
     return TIDE_OK;
 }

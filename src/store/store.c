@@ -71,8 +71,7 @@ tide_status tide_store_open_with(tide_store **out, const char *url,
     tide_store_options own;
     TIDE_TRY(TIDE_SIZED_COPY_OPTIONAL(&own, options, tide_store_options, err));
     TIDE_TRY(tide_store_url_parse(&parsed, url, err));
-    tide_store *store = calloc(1, sizeof *store);
-    TIDE_NEED_MEMORY(store, err);
+    TIDE_NEW(tide_store, store, err);
     store->options = own;
     fill_defaults(&store->options);
     store->env = store->options.env;

@@ -83,8 +83,7 @@ tide_status tide_watch_open(tide_watch **out, tide_store *store, const char *top
 {
     TIDE_NEED(out && store, err);
     TIDE_TRY(check_topic(topic, err));
-    tide_watch *watch = calloc(1, sizeof *watch);
-    TIDE_NEED_MEMORY(watch, err);
+    TIDE_NEW(tide_watch, watch, err);
     watch->store = store;
     (void)snprintf(watch->topic, sizeof watch->topic, "%s", topic);
     watch->fd = eventfd(0, EFD_CLOEXEC | EFD_NONBLOCK);

@@ -158,8 +158,7 @@ tide_status tide_events_open(tide_events **out, tide_store *store, const tide_we
     if (count > TIDE_WEB_SOURCES_MAX)
         return tide_fail(err, TIDE_E_LIMIT, "the dashboard has at most %d topics",
                          TIDE_WEB_SOURCES_MAX);
-    tide_events *events = calloc(1, sizeof *events);
-    TIDE_NEED_MEMORY(events, err);
+    TIDE_NEW(tide_events, events, err);
     events->store = store;
     events->count = count;
     memcpy(events->sources, sources, (size_t)count * sizeof *sources);

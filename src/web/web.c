@@ -144,8 +144,7 @@ static tide_status join(tide_web *web, tide_listener *listener, tide_error *err)
 tide_status tide_web_open(tide_web **out, tide_listener *listener, const tide_web_options *options,
                           tide_error *err)
 {
-    tide_web *web = calloc(1, sizeof *web);
-    TIDE_NEED_MEMORY(web, err);
+    TIDE_NEW(tide_web, web, err);
     web->about = options->about;
     web->place = options->place;
     tide_status status = tide_events_open(&web->events, options->store, options->sources,

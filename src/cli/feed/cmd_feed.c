@@ -86,8 +86,7 @@ static tide_status cli_feed_verify(tide_cli *cli, tide_error *err)
 {
     TIDE_CLEANUP(tide_cli_feed_close) tide_cli_feed_handle handle = {.store = NULL};
     TIDE_TRY(tide_cli_feed_open(cli, &handle, err));
-    TIDE_CLEANUP(tide_freep) verification *v = calloc(1, sizeof *v);
-    TIDE_NEED_MEMORY(v, err);
+    TIDE_CLEANUP(tide_freep) TIDE_NEW(verification, v, err);
     v->out = &cli->out;
     v->feed = handle.feed;
     tide_feed_stream one;

@@ -250,8 +250,7 @@ static void end_session(session *s)
 static tide_status read_parameters(session *s, tide_error *err)
 {
     const tide_cli_values given = tide_cli_list(s->cli, TIDE_CLI_PARAM);
-    s->parameters = calloc((size_t)given.count + 1, sizeof *s->parameters);
-    TIDE_NEED_MEMORY(s->parameters, err);
+    TIDE_ALLOC(s->parameters, (size_t)given.count + 1, err);
     for (int i = 0; i < given.count; i++) {
         const char *equals = strchr(given.items[i], '=');
         if (!equals || equals == given.items[i])

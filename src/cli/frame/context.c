@@ -319,8 +319,7 @@ tide_status tide_cli_context_enter(tide_cli_words *words, const tide_cli_takes *
     tide_status status = choose_name(words, takes, name, err);
     TIDE_TRY(status);
     if (status == TIDE_OK) {
-        words->context = calloc(1, sizeof *words->context);
-        TIDE_NEED_MEMORY(words->context, err);
+        TIDE_ALLOC(words->context, 1, err);
         status = tide_cli_context_read(words->context, name, err);
         if (status == TIDE_NONE)
             return tide_fail(err, TIDE_E_INVALID,

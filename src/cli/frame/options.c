@@ -360,8 +360,7 @@ static tide_status read_file(tide_cli_words *words, const tide_cli_takes *takes,
     TIDE_TRY(settle_option(words, takes, TIDE_CLI_CONFIG, &unused, err));
     if (!words->text[TIDE_CLI_CONFIG])
         return TIDE_OK;
-    words->file = calloc(1, sizeof *words->file);
-    TIDE_NEED_MEMORY(words->file, err);
+    TIDE_ALLOC(words->file, 1, err);
     words->has_bad_value = true; /* what is wrong from here on, is so in the file */
     TIDE_TRY(tide_options_file_read(words->file, words->text[TIDE_CLI_CONFIG], err));
     for (int i = 0; i < words->file->count; i++) {
@@ -405,8 +404,7 @@ tide_status tide_cli_words_settle(tide_cli_words *words, const tide_cli_takes *t
                             (words->file ? (size_t)words->file->count : 0) +
                             (words->context ? (size_t)words->context->count : 0);
     int pool_count = 0;
-    words->pool = calloc(pool_max, sizeof *words->pool);
-    TIDE_NEED_MEMORY(words->pool, err);
+    TIDE_ALLOC(words->pool, pool_max, err);
     for (int id = 0; id < TIDE_CLI_OPTION_COUNT; id++)
         if (is_taken(takes, (tide_cli_option_id)id))
             TIDE_TRY(settle_option(words, takes, (tide_cli_option_id)id, &pool_count, err));

@@ -60,8 +60,7 @@ static tide_status run(tide_cli *cli, tide_error *err)
     TIDE_CLEANUP(tide_single_service_done) tide_single_service single = {.close = close_component};
     TIDE_TRY(tide_listener_open(&single.listener, &options, err));
     const tide_work_maintenance_options maintenance = tide_cli_work_maintenance(cli);
-    served *s = calloc(1, sizeof *s);
-    TIDE_NEED_MEMORY(s, err);
+    TIDE_NEW(served, s, err);
     single.component = s;
     TIDE_TRY(tide_services_open(&s->services, single.listener, store, &maintenance, err));
     TIDE_TRY(open_web(s, single.listener, options.version, store, err));

@@ -277,8 +277,7 @@ static tide_status take(tide_top_source *source, tide_top_snapshot *out, tide_er
 static tide_status top_take(tide_top_source *source, tide_top_snapshot **out, tide_error *err)
 {
     const int64_t begun_us = source->env->mono_us(source->env);
-    tide_top_snapshot *snapshot = calloc(1, sizeof *snapshot);
-    TIDE_NEED_MEMORY(snapshot, err);
+    TIDE_NEW(tide_top_snapshot, snapshot, err);
     const tide_status status = take(source, snapshot, err);
     if (status < TIDE_OK) {
         top_free(snapshot);

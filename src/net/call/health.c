@@ -46,8 +46,7 @@ struct tide_health {
 
 tide_status tide_health_new(tide_health **out, tide_error *err)
 {
-    tide_health *made = calloc(1, sizeof *made);
-    TIDE_NEED_MEMORY(made, err);
+    TIDE_NEW(tide_health, made, err);
     (void)pthread_mutex_init(&made->telling, NULL);
     (void)pthread_mutex_init(&made->state, NULL);
     made->services[made->service_count++] = (service){.status = TIDE_HEALTH_NOT_SERVING};
@@ -291,8 +290,7 @@ static tide_status begin_watch(tide_health *health, tide_call *call, tide_view m
     if (name.len > TIDE_HEALTH_NAME_MAX)
         return tide_fail(err, TIDE_E_INVALID, "a service name of more than %d bytes",
                          TIDE_HEALTH_NAME_MAX);
-    watcher *added = calloc(1, sizeof *added);
-    TIDE_NEED_MEMORY(added, err);
+    TIDE_NEW(watcher, added, err);
     added->call = call;
     memcpy(added->name, name.ptr, name.len);
     (void)pthread_mutex_lock(&health->telling);

@@ -46,8 +46,7 @@ struct tide_reflection {
 
 tide_status tide_reflection_new(tide_reflection **out, tide_view set, tide_error *err)
 {
-    TIDE_CLEANUP(tide_reflection_freep) tide_reflection *made = calloc(1, sizeof *made);
-    TIDE_NEED_MEMORY(made, err);
+    TIDE_CLEANUP(tide_reflection_freep) TIDE_NEW(tide_reflection, made, err);
     if (!set.ptr)
         set = tide_view_bytes(tide_descriptor_set, tide_descriptor_set_len);
     TIDE_TRY(tide_descriptors_new(&made->descriptors, set, err));

@@ -51,8 +51,7 @@ static tide_status add_entry(tide_routes *routes, const tide_method *method,
                          path ? path : "");
     if (routes->count == TIDE_ROUTES_MAX)
         return tide_fail(err, TIDE_E_LIMIT, "more than %d routes", TIDE_ROUTES_MAX);
-    tide_route_entry *entry = calloc(1, sizeof *entry);
-    TIDE_NEED_MEMORY(entry, err);
+    TIDE_NEW(tide_route_entry, entry, err);
     entry->method = method;
     entry->route = route;
     entry->arg = arg;

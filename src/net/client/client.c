@@ -121,8 +121,7 @@ static tide_status check_files(const tide_client *client, tide_error *err)
 
 static tide_status join_hub(tide_client *client, tide_error *err)
 {
-    client->sockets = calloc(1, sizeof *client->sockets);
-    TIDE_NEED_MEMORY(client->sockets, err);
+    TIDE_ALLOC(client->sockets, 1, err);
     const tide_client_hub_options options = {.connection_max = client->options.connection_max};
     if (!client->options.hub)
         TIDE_TRY(tide_client_hub_open(&client->own_hub, &options, err));
@@ -133,8 +132,7 @@ static tide_status join_hub(tide_client *client, tide_error *err)
 
 tide_status tide_client_open(tide_client **out, const tide_client_options *options, tide_error *err)
 {
-    TIDE_CLEANUP(tide_client_closep) tide_client *client = calloc(1, sizeof *client);
-    TIDE_NEED_MEMORY(client, err);
+    TIDE_CLEANUP(tide_client_closep) TIDE_NEW(tide_client, client, err);
     (void)pthread_mutex_init(&client->lock, NULL);
     (void)pthread_cond_init(&client->stopped, NULL);
     client->waiting_end = &client->waiting;

@@ -649,8 +649,7 @@ tide_status tide_client_hub_open(tide_client_hub **out, const tide_client_hub_op
 {
     static pthread_once_t once = PTHREAD_ONCE_INIT;
     (void)pthread_once(&once, init_curl);
-    TIDE_CLEANUP(tide_client_hub_closep) tide_client_hub *hub = calloc(1, sizeof *hub);
-    TIDE_NEED_MEMORY(hub, err);
+    TIDE_CLEANUP(tide_client_hub_closep) TIDE_NEW(tide_client_hub, hub, err);
     hub->sockets = calloc(PORTS, sizeof *hub->sockets);
     hub->bell_fd = -1;
     (void)pthread_mutex_init(&hub->lock, NULL);

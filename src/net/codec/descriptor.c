@@ -280,8 +280,7 @@ tide_status tide_descriptors_new(tide_descriptors **out, tide_view set, tide_err
     if (set.len > TIDE_DESCRIPTOR_SET_MAX)
         return tide_fail(err, TIDE_E_LIMIT, "descriptors of more than %d bytes",
                          TIDE_DESCRIPTOR_SET_MAX);
-    TIDE_CLEANUP(tide_descriptors_freep) tide_descriptors *made = calloc(1, sizeof *made);
-    TIDE_NEED_MEMORY(made, err);
+    TIDE_CLEANUP(tide_descriptors_freep) TIDE_NEW(tide_descriptors, made, err);
     tide_arena_init(&made->names, INDEX_MAX);
     tide_buffer *const lists[] = {&made->files, &made->imports, &made->symbols, &made->extensions,
                                   &made->services};

@@ -75,8 +75,7 @@ const char *tide_coding_name(tide_coding coding)
 tide_status tide_inflater_new(tide_inflater **out, tide_coding coding,
                               const tide_inflate_limits *limits, tide_error *err)
 {
-    TIDE_CLEANUP(tide_inflater_freep) tide_inflater *made = calloc(1, sizeof *made);
-    TIDE_NEED_MEMORY(made, err);
+    TIDE_CLEANUP(tide_inflater_freep) TIDE_NEW(tide_inflater, made, err);
     made->coding = coding;
     made->limits = limits ? *limits : (tide_inflate_limits){0};
     if (made->limits.output_len == 0)

@@ -166,8 +166,7 @@ static tide_status open_feed(tide_agent *a, tide_error *err)
 tide_status tide_agent_open(tide_agent **out, tide_listener *listener,
                             const tide_agent_options *options, tide_error *err)
 {
-    tide_agent *a = calloc(1, sizeof *a);
-    TIDE_NEED_MEMORY(a, err);
+    TIDE_NEW(tide_agent, a, err);
     a->options = options;
     a->listener = listener;
     const tide_listener_component component = {

@@ -527,8 +527,7 @@ tide_status tide_collector_new(tide_collector **out, const char *root, tide_env 
     if (len >= TIDE_COLLECTOR_ROOT_MAX)
         return tide_fail(err, TIDE_E_INVALID, "a root of %zu bytes, at most %d are taken", len,
                          TIDE_COLLECTOR_ROOT_MAX - 1);
-    tide_collector *collector = calloc(1, sizeof *collector);
-    TIDE_NEED_MEMORY(collector, err);
+    TIDE_NEW(tide_collector, collector, err);
     if (len > 0)
         memcpy(collector->root, root, len);
     collector->env = env;

@@ -357,8 +357,7 @@ int64_t tide_feed_writer_failures(tide_feed_writer *writer, tide_error *last)
 tide_status tide_feed_writer_open(tide_feed_writer **out, tide_feed *feed, tide_env *env,
                                   const tide_feed_writer_options *options, tide_error *err)
 {
-    tide_feed_writer *writer = calloc(1, sizeof *writer);
-    TIDE_NEED_MEMORY(writer, err);
+    TIDE_NEW(tide_feed_writer, writer, err);
     writer->feed = feed;
     writer->env = env;
     writer->metrics = options ? options->metrics : NULL;

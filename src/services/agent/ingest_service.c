@@ -255,8 +255,7 @@ static tide_status list_frames(frame_map *map, AGENT(ProfileFrame) * *frames, si
         return tide_fail(err, TIDE_E_LIMIT, "%zu frames, at most %d", count, TIDE_FEED_FRAMES_MAX);
     if (count == 0)
         return TIDE_OK;
-    map->pairs = calloc(count, sizeof *map->pairs);
-    TIDE_NEED_MEMORY(map->pairs, err);
+    TIDE_ALLOC(map->pairs, count, err);
     map->count = count;
     for (size_t i = 0; i < count; i++) {
         if (!*frames[i]->frame_name)

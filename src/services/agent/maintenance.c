@@ -119,8 +119,7 @@ static void end_sample(tide_feed_put *put, tide_status status, const tide_error 
 
 static tide_status put_sample(tide_agent_maintenance *m, tide_error *err)
 {
-    sample *s = calloc(1, sizeof *s);
-    TIDE_NEED_MEMORY(s, err);
+    TIDE_NEW(sample, s, err);
     tide_record_batch_init(&s->batch, tide_stream_type_of(TIDE_STREAM_SYSTEM_METRICS), 0);
     tide_status status = tide_collector_step(m->collector, &s->batch, err);
     if (status >= TIDE_OK) {
@@ -161,8 +160,7 @@ tide_status tide_agent_maintenance_open(tide_agent_maintenance **out,
                                         const tide_agent_maintenance_options *options,
                                         tide_error *err)
 {
-    tide_agent_maintenance *m = calloc(1, sizeof *m);
-    TIDE_NEED_MEMORY(m, err);
+    TIDE_NEW(tide_agent_maintenance, m, err);
     m->options = *options;
     const tide_status status = options->collect_us > 0
                                    ? tide_collector_new(&m->collector, NULL, options->env, err)

@@ -25,8 +25,7 @@ static tide_status number_frames(void *arg, const tide_view *names, uint64_t *id
 tide_status tide_otlp_pool_new(tide_otlp_pool **out, tide_env *env, tide_feed *feed,
                                double sample_fraction, tide_error *err)
 {
-    tide_otlp_pool *pool = calloc(1, sizeof *pool);
-    TIDE_NEED_MEMORY(pool, err);
+    TIDE_NEW(tide_otlp_pool, pool, err);
     pool->env = env;
     tide_otlp_options options = {.frames = {.number = number_frames, .arg = feed},
                                  .sample_fraction = sample_fraction,

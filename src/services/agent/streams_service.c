@@ -142,8 +142,7 @@ struct tide_streams_board {
 
 tide_status tide_streams_board_new(tide_streams_board **out, tide_error *err)
 {
-    tide_streams_board *board = calloc(1, sizeof *board);
-    TIDE_NEED_MEMORY(board, err);
+    TIDE_NEW(tide_streams_board, board, err);
     tide_buffer_init(&board->answer, TIDE_RPC_ANSWER_MAX);
     *out = board;
     return TIDE_OK;

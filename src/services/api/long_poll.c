@@ -138,8 +138,7 @@ static void *run_waiter(void *arg)
 tide_status tide_long_poll_open(tide_long_poll **out, tide_store *store, const char *topic,
                                 tide_error *err)
 {
-    tide_long_poll *waiter = calloc(1, sizeof *waiter);
-    TIDE_NEED_MEMORY(waiter, err);
+    TIDE_NEW(tide_long_poll, waiter, err);
     waiter->store = store;
     waiter->wake_fd = eventfd(0, EFD_CLOEXEC | EFD_NONBLOCK);
     (void)pthread_mutex_init(&waiter->lock, NULL);

@@ -319,8 +319,7 @@ static tide_status join(tide_colonyd *r, tide_error *err)
 tide_status tide_colonyd_open(tide_colonyd **out, tide_listener *listener,
                               const tide_colony_options *options, tide_error *err)
 {
-    tide_colonyd *r = calloc(1, sizeof *r);
-    TIDE_NEED_MEMORY(r, err);
+    TIDE_NEW(tide_colonyd, r, err);
     *r = (tide_colonyd){.options = options,
                         .listener = listener,
                         .colony = {.sink = options->scheduler.sink,

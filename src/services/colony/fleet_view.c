@@ -116,8 +116,7 @@ static int compare_agents(const void *a, const void *b)
 tide_status tide_fleet_view_collect(tide_fleet_view **out, tide_sink *sink, tide_env *env,
                                     tide_error *err)
 {
-    TIDE_CLEANUP(tide_fleet_view_releasep) tide_fleet_view *view = calloc(1, sizeof *view);
-    TIDE_NEED_MEMORY(view, err);
+    TIDE_CLEANUP(tide_fleet_view_releasep) TIDE_NEW(tide_fleet_view, view, err);
     atomic_init(&view->references, 1);
     view->collected_us = env->mono_us(env);
     for (int kind = TIDE_STREAM_TELEMETRY; kind <= TIDE_STREAM_MEMORY_PROFILE; kind++)
@@ -213,8 +212,7 @@ const tide_step tide_step_fleet_view = {
 tide_status tide_collector_open(tide_collector **out, const tide_collector_options *options,
                                 tide_error *err)
 {
-    tide_collector *collector = calloc(1, sizeof *collector);
-    TIDE_NEED_MEMORY(collector, err);
+    TIDE_NEW(tide_collector, collector, err);
     collector->options = *options;
     (void)pthread_mutex_init(&collector->lock, NULL);
     (void)pthread_cond_init(&collector->changed, NULL);

@@ -273,9 +273,7 @@ static void set_defaults(tide_scheduler *scheduler, const tide_scheduler_options
 
 static tide_status start_threads(tide_scheduler *scheduler, tide_error *err)
 {
-    scheduler->workers =
-        calloc((size_t)scheduler->options.worker_count, sizeof *scheduler->workers);
-    TIDE_NEED_MEMORY(scheduler->workers, err);
+    TIDE_ALLOC(scheduler->workers, (size_t)scheduler->options.worker_count, err);
     for (int i = 0; i < scheduler->options.worker_count; i++) {
         TIDE_TRY(tide_thread_start(&scheduler->workers[i], work, scheduler, err));
         scheduler->worker_count++;
@@ -300,8 +298,7 @@ static tide_status open_steps(tide_scheduler *scheduler, tide_error *err)
 tide_status tide_scheduler_open(tide_scheduler **out, const tide_scheduler_options *options,
                                 tide_error *err)
 {
-    TIDE_CLEANUP(tide_scheduler_closep) tide_scheduler *scheduler = calloc(1, sizeof *scheduler);
-    TIDE_NEED_MEMORY(scheduler, err);
+    TIDE_CLEANUP(tide_scheduler_closep) TIDE_NEW(tide_scheduler, scheduler, err);
     scheduler->reserved_end = &scheduler->reserved;
     (void)pthread_mutex_init(&scheduler->lock, NULL);
     (void)pthread_cond_init(&scheduler->ready, NULL);

@@ -116,8 +116,7 @@ static void add_lag(void *arg, const char *agent_id, const tide_poller_lag *lag)
 static tide_status make_cells(answer *a, tide_error *err)
 {
     const tide_fleet_view *view = a->view;
-    a->cells = calloc(view->stream_count + 1, sizeof *a->cells);
-    TIDE_NEED_MEMORY(a->cells, err);
+    TIDE_ALLOC(a->cells, view->stream_count + 1, err);
     for (size_t i = 0; i < view->stream_count; i++) {
         const tide_fleet_stream *stream = &view->streams[i];
         a->cells[i] = (cell){.type = stream->type,

@@ -61,8 +61,7 @@ static int64_t get_now(const tide_board *board)
 
 tide_status tide_board_new(tide_board **out, tide_env *env, tide_log *log, tide_error *err)
 {
-    tide_board *board = calloc(1, sizeof *board);
-    TIDE_NEED_MEMORY(board, err);
+    TIDE_NEW(tide_board, board, err);
     board->env = env;
     board->log = log;
     (void)pthread_mutex_init(&board->lock, NULL);

@@ -228,8 +228,7 @@ static tide_status start(tide_duckdb_pool *desks, tide_error *err)
 tide_status tide_duckdb_pool_open(tide_duckdb_pool **out, const tide_duckdb_pool_options *options,
                                   tide_error *err)
 {
-    tide_duckdb_pool *desks = calloc(1, sizeof *desks);
-    TIDE_NEED_MEMORY(desks, err);
+    TIDE_NEW(tide_duckdb_pool, desks, err);
     desks->options = *options;
     if (desks->options.memory_max <= 0)
         desks->options.memory_max = TIDE_DESK_MEMORY_DEFAULT;

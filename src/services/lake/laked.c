@@ -49,8 +49,7 @@ static tide_status join(tide_laked *laked, tide_listener *listener,
 tide_status tide_laked_open(tide_laked **out, tide_listener *listener,
                             const tide_laked_options *options, tide_error *err)
 {
-    tide_laked *laked = calloc(1, sizeof *laked);
-    TIDE_NEED_MEMORY(laked, err);
+    TIDE_NEW(tide_laked, laked, err);
     laked->store = options->store;
     laked->store_url = options->store_url;
     laked->duckdb_library = options->duckdb_library;

@@ -191,8 +191,7 @@ const tide_step tide_step_lake_figures = {
 tide_status tide_lake_metrics_new(tide_lake_metrics **out, tide_metrics *metrics,
                                   tide_ticker *ticker, tide_store *store, tide_error *err)
 {
-    tide_lake_metrics *f = calloc(1, sizeof *f);
-    TIDE_NEED_MEMORY(f, err);
+    TIDE_NEW(tide_lake_metrics, f, err);
     f->metrics = metrics;
     f->store = store;
     f->env = tide_store_env(store);

@@ -107,8 +107,7 @@ static int64_t step_list(tide_call *call, tide_store *store, void *arg, bool is_
 static tide_status park(tide_lake_turn *turn, const LAKE(ListSnapshotsRequest) * given,
                         int64_t limit, tide_error *err)
 {
-    waiting *w = calloc(1, sizeof *w);
-    TIDE_NEED_MEMORY(w, err);
+    TIDE_NEW(waiting, w, err);
     (void)snprintf(w->catalog, sizeof w->catalog, "%s", given->catalog);
     w->after = given->after;
     w->limit = limit;
@@ -194,8 +193,7 @@ static tide_status begin_watch(tide_laked *laked, tide_call *call, const LAKE(Wa
     TIDE_CLEANUP(tide_buffer_done) tide_buffer nothing = tide_buffer_of(0);
     tide_lake_page page = {.out = &nothing};
     TIDE_TRY(laked_read_page(laked->store, given->catalog, 0, 0, &page, err));
-    follower *f = calloc(1, sizeof *f);
-    TIDE_NEED_MEMORY(f, err);
+    TIDE_NEW(follower, f, err);
     (void)snprintf(f->catalog, sizeof f->catalog, "%s", given->catalog);
     f->catalog_id = page.catalog_id;
     f->after = given->_after_case == TIDEMARK__LAKE__V1__WATCH_REQUEST___AFTER_AFTER ? given->after

@@ -393,8 +393,7 @@ static tide_status join(running *r, tide_listener *listener, tide_error *err)
 tide_status tide_replicad_open(tide_replicad **out, tide_listener *listener,
                                const tide_replicad_options *options, tide_error *err)
 {
-    running *r = calloc(1, sizeof *r);
-    TIDE_NEED_MEMORY(r, err);
+    TIDE_NEW(running, r, err);
     r->options = options;
     r->listener = listener;
     r->service.node = options->node;

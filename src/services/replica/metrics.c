@@ -424,8 +424,7 @@ static void write_figures(void *arg, tide_metrics_writer *writer)
 tide_status tide_replica_metrics_new(tide_replica_metrics **out, tide_metrics *metrics,
                                      tide_node *node, tide_error *err)
 {
-    tide_replica_metrics *m = calloc(1, sizeof *m);
-    TIDE_NEED_MEMORY(m, err);
+    TIDE_NEW(tide_replica_metrics, m, err);
     m->node = node;
     m->env = tide_foreign_env(tide_node_file(node));
     (void)pthread_mutex_init(&m->lock, NULL);

@@ -146,8 +146,7 @@ tide_status tide_snapshot_service_open(tide_snapshot_service **out,
                                        const tide_snapshot_service_options *options,
                                        tide_error *err)
 {
-    tide_snapshot_service *s = calloc(1, sizeof *s);
-    TIDE_NEED_MEMORY(s, err);
+    TIDE_NEW(tide_snapshot_service, s, err);
     s->options = *options;
     s->env = tide_foreign_env(tide_node_file(options->node));
     s->opened_us = s->env->wall_us(s->env);

@@ -154,8 +154,7 @@ static tide_status put_peers_and_logs(looking *l, tide_error *err)
 {
     TIDE_TRY(tide_node_marks(l->node, keep_mark, l, err));
     TIDE_TRY(tide_peer_marks_sort(&l->ours, err));
-    l->pins = calloc((size_t)l->ours.origin_count + 1, sizeof *l->pins);
-    TIDE_NEED_MEMORY(l->pins, err);
+    TIDE_ALLOC(l->pins, (size_t)l->ours.origin_count + 1, err);
     for (int i = 0; i < l->ours.origin_count; i++)
         l->pins[i] = (pin){.least = INT64_MAX, .told = -1};
     TIDE_TRY(tide_peer_list(l->node, meet_peer, meet_mark, l, err));

@@ -247,8 +247,7 @@ tide_status tide_duckdb_open(tide_duckdb **out, const char *path,
     const tide_duckdb_options *chosen = options ? options : &defaults;
     const tide_duckdb_api *api = NULL;
     TIDE_TRY(tide_duckdb_load(&api, chosen->library, err));
-    TIDE_CLEANUP(tide_duckdb_closep) tide_duckdb *db = calloc(1, sizeof *db);
-    TIDE_NEED_MEMORY(db, err);
+    TIDE_CLEANUP(tide_duckdb_closep) TIDE_NEW(tide_duckdb, db, err);
     db->api = api;
     db->dir_fd = -1;
     db->cord = chosen->cord;
@@ -296,8 +295,7 @@ void tide_duckdb_unlockp(tide_duckdb **db)
 
 tide_status tide_duck_connect(tide_duck **out, tide_duckdb *db, tide_error *err)
 {
-    TIDE_CLEANUP(tide_freep) tide_duck *duck = calloc(1, sizeof *duck);
-    TIDE_NEED_MEMORY(duck, err);
+    TIDE_CLEANUP(tide_freep) TIDE_NEW(tide_duck, duck, err);
     duck->db = db;
     duck->api = db->api;
     if (db->api->connect(db->handle, &duck->handle) == DuckDBError)

@@ -56,9 +56,7 @@ static tide_status make_chunk(tide_duck_appender *appender, tide_error *err)
 tide_status tide_duck_append_begin(tide_duck_appender **out, tide_duck *duck, const char *table,
                                    tide_error *err)
 {
-    TIDE_CLEANUP(tide_duck_append_dropp)
-    tide_duck_appender *appender = calloc(1, sizeof *appender);
-    TIDE_NEED_MEMORY(appender, err);
+    TIDE_CLEANUP(tide_duck_append_dropp) TIDE_NEW(tide_duck_appender, appender, err);
     appender->api = duck->api;
     if (duck->api->appender_create(duck->handle, NULL, table, &appender->handle) == DuckDBError)
         return tide_duck_fail_text(DUCKDB_ERROR_CATALOG,

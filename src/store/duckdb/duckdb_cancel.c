@@ -19,8 +19,7 @@ struct tide_duck_cord {
 
 tide_status tide_duck_cord_new(tide_duck_cord **out, tide_error *err)
 {
-    tide_duck_cord *cord = calloc(1, sizeof *cord);
-    TIDE_NEED_MEMORY(cord, err);
+    TIDE_NEW(tide_duck_cord, cord, err);
     (void)pthread_mutex_init(&cord->lock, NULL);
     (void)pthread_cond_init(&cord->loosened, NULL);
     *out = cord;

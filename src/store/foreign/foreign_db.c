@@ -145,8 +145,7 @@ void tide_foreign_disconnect(tide_foreign_connection *connection)
 tide_status tide_foreign_connect(tide_foreign_connection **out, tide_foreign_db *app,
                                  bool is_writer, tide_error *err)
 {
-    tide_foreign_connection *connection = calloc(1, sizeof *connection);
-    TIDE_NEED_MEMORY(connection, err);
+    TIDE_NEW(tide_foreign_connection, connection, err);
     connection->app = app;
     const bool is_read_only = app->options.is_as_is && access(app->path, W_OK) != 0;
     char *uri = is_read_only && tide_sqlite_is_still(app->path)
@@ -272,8 +271,7 @@ tide_status tide_foreign_open(tide_foreign_db **out, const char *path,
     const bool is_new = options && options->is_new;
     if (!(options && options->vfs))
         TIDE_TRY(check_kind(path, is_new, err));
-    TIDE_CLEANUP(tide_foreign_closep) tide_foreign_db *app = calloc(1, sizeof *app);
-    TIDE_NEED_MEMORY(app, err);
+    TIDE_CLEANUP(tide_foreign_closep) TIDE_NEW(tide_foreign_db, app, err);
     TIDE_TRY(prepare_app(app, path, options, err));
     TIDE_TRY(tide_foreign_connect(&app->writer, app, true, err));
     TIDE_TRY(check_inside(app, err));

@@ -12,8 +12,7 @@ tide_status tide_foreign_begin(tide_foreign_query **out, tide_foreign_tx *tx, co
                                tide_error *err)
 {
     *out = NULL;
-    tide_foreign_query *query = calloc(1, sizeof *query);
-    TIDE_NEED_MEMORY(query, err);
+    TIDE_NEW(tide_foreign_query, query, err);
     tide_foreign_connection *connection = tx->connection;
     tide_sqlite_statements *cache =
         connection->is_guarded ? &connection->guarded : &connection->statements;

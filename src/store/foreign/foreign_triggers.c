@@ -488,8 +488,7 @@ static void may_run(sqlite3_context *context, int count, sqlite3_value **values)
 
 static tide_status begin_copies(tide_foreign_connection *connection, tide_error *err)
 {
-    connection->triggers = calloc(1, sizeof *connection->triggers);
-    TIDE_NEED_MEMORY(connection->triggers, err);
+    TIDE_ALLOC(connection->triggers, 1, err);
     connection->triggers->version = -1;
     const int code = sqlite3_create_function(connection->db, "tide_triggers_run", 0,
                                              SQLITE_UTF8 | SQLITE_INNOCUOUS, connection->triggers,
