@@ -94,8 +94,7 @@ static tide_status read_row(annotation_page *page, tide_query *query, tide_error
     row->note = tide_arena_text(&page->arena, tide_query_col_text(query));
     row->severity = tide_arena_text(&page->arena, tide_query_col_text(query));
     row->created_at_us = tide_query_col_time(query);
-    if (!row->checkpoint_id || !row->note || !row->severity)
-        return tide_no_memory(err);
+    TIDE_NEED_MEMORY(row->checkpoint_id && row->note && row->severity, err);
     page->count++;
     return TIDE_OK;
 }
@@ -107,10 +106,8 @@ static tide_status read_page(tide_tx *tx, void *arg, tide_error *err)
     page->count = 0;
     int64_t number = 0;
     TIDE_TRY(tide_journal_need(tx, page->id_or_number, &number, err));
-    TIDE_CLEANUP(tide_query_endp) tide_query *query = NULL;
-    TIDE_TRY(tide_query_start(&query, tx, TIDE_SQL_ANNOTATION_LIST, err,
-                              tide_bind_i64("global_sequence", number),
-                              tide_bind_i64("after", page->after), tide_bind_i64("limit", PAGE)));
+    TIDE_QUERY(query, tx, TIDE_SQL_ANNOTATION_LIST, err, tide_bind_i64("global_sequence", number),
+               tide_bind_i64("after", page->after), tide_bind_i64("limit", PAGE));
     TIDE_EACH(tide_query_step(query, err))
         TIDE_TRY(read_row(page, query, err));
     return TIDE_OK;
@@ -120,9 +117,7 @@ tide_status tide_journal_annotations(tide_store *store, const char *id_or_number
                                      tide_annotation_fn *fn, void *arg, tide_error *err)
 {
     TIDE_NEED(store && fn, err);
-    TIDE_CLEANUP(annotation_page_freep) annotation_page *page = calloc(1, sizeof *page);
-    if (!page)
-        return tide_no_memory(err);
+    TIDE_CLEANUP(annotation_page_freep) TIDE_NEW(annotation_page, page, err);
     page->id_or_number = id_or_number;
     tide_arena_init(&page->arena, (size_t)PAGE * TIDE_JOURNAL_MESSAGE_MAX * 2);
     do {

@@ -75,9 +75,7 @@ static tide_status check_count(int count, tide_error *err)
 static tide_status prepare(tide_append *a, const tide_checkpoint_new *given, int count,
                            tide_env *env, tide_error *err)
 {
-    a->items = calloc((size_t)count, sizeof *a->items);
-    if (!a->items)
-        return tide_no_memory(err);
+    TIDE_ALLOC(a->items, (size_t)count, err);
     a->count = count;
     for (int i = 0; i < count; i++) {
         const tide_status status = prepare_item(&a->items[i], &given[i], env, err);
@@ -127,8 +125,7 @@ static tide_status look_for_cause(tide_tx *tx, void *arg, tide_error *err)
     TIDE_TRY(tide_append_check_leases(a, tx, err));
     if (given->expect_global == 0)
         return TIDE_OK;
-    TIDE_CLEANUP(tide_query_endp) tide_query *query = NULL;
-    TIDE_TRY(tide_tx_one(&query, tx, TIDE_SQL_JOURNAL_HEAD_GET, err, TIDE_NO_BIND));
+    TIDE_QUERY_BY(query, tide_tx_one, tx, TIDE_SQL_JOURNAL_HEAD_GET, err, TIDE_NO_BIND);
     const int64_t last = tide_query_col_i64(query);
     if (last == INT64_MAX || last + 1 == given->expect_global)
         return TIDE_OK;

@@ -26,10 +26,8 @@ static tide_status find_same(tide_append_item *it, tide_checkpoint_numbers *out,
                              tide_error *err)
 {
     TIDE_CLEANUP(tide_query_endp) tide_query *query = NULL;
-    const tide_status status = tide_tx_one(&query, tx, TIDE_SQL_JOURNAL_SAME, err,
-                                           tide_bind_text("checkpoint_id", it->checkpoint_id));
-    if (status != TIDE_OK)
-        return status < TIDE_OK ? status : TIDE_OK;
+    TIDE_OK_IF_NONE(tide_tx_one(&query, tx, TIDE_SQL_JOURNAL_SAME, err,
+                                tide_bind_text("checkpoint_id", it->checkpoint_id)));
     const int64_t global_sequence = tide_query_col_i64(query);
     const int64_t sequence_number = tide_query_col_i64(query);
     if (!tide_checksum_equal(&it->checksum, tide_query_col_blob(query)))
@@ -73,10 +71,8 @@ tide_status tide_append_check_tasks(const tide_append *a, tide_tx *tx, tide_erro
     if (tide_json_finish(&json) < TIDE_OK)
         return tide_no_memory(err);
     TIDE_CLEANUP(tide_query_endp) tide_query *query = NULL;
-    const tide_status status = tide_tx_one(&query, tx, TIDE_SQL_JOURNAL_TASKS_MISSING, err,
-                                           tide_bind_view("tasks", tide_buffer_view(&list)));
-    if (status != TIDE_OK)
-        return status < TIDE_OK ? status : TIDE_OK;
+    TIDE_OK_IF_NONE(tide_tx_one(&query, tx, TIDE_SQL_JOURNAL_TASKS_MISSING, err,
+                                tide_bind_view("tasks", tide_buffer_view(&list))));
     const tide_view task = tide_query_col_text(query);
     return tide_fail(err, TIDE_E_NOT_FOUND, "there is no task %.*s", (int)task.len, task.ptr);
 }
@@ -171,20 +167,18 @@ static tide_status declare_task(tide_append *a, int index, tide_tx *tx, tide_err
     tide_append_item *it = &a->items[index];
     char key[TIDE_TX_KEY_MAX + 1];
     (void)snprintf(key, sizeof key, "journal/1/%s", it->given->task_id);
-    TIDE_CLEANUP(tide_query_endp) tide_query *query = NULL;
-    TIDE_TRY(tide_query_start(
-        &query, tx, TIDE_SQL_JOURNAL_TAKE_TASK, err, tide_bind_i64("count", it->task_count),
+    TIDE_QUERY(
+        query, tx, TIDE_SQL_JOURNAL_TAKE_TASK, err, tide_bind_i64("count", it->task_count),
         tide_bind_blob("checksum", tide_view_bytes(it->checksum.bytes, sizeof it->checksum.bytes)),
-        tide_bind_text("task_id", it->given->task_id)));
+        tide_bind_text("task_id", it->given->task_id));
     int64_t *asked = a->out ? &a->out->sequence_number : NULL;
     return tide_tx_declare_counter(tx, key, &query, value_of(a, asked, &it->taken), err);
 }
 
 static tide_status declare_global(tide_append *a, tide_tx *tx, tide_error *err)
 {
-    TIDE_CLEANUP(tide_query_endp) tide_query *query = NULL;
-    TIDE_TRY(tide_query_start(&query, tx, TIDE_SQL_JOURNAL_TAKE_GLOBAL, err,
-                              tide_bind_i64("count", a->new_count), tide_bind_clock("clock")));
+    TIDE_QUERY(query, tx, TIDE_SQL_JOURNAL_TAKE_GLOBAL, err, tide_bind_i64("count", a->new_count),
+               tide_bind_clock("clock"));
     int64_t *asked = a->out ? &a->out->global_sequence : NULL;
     return tide_tx_declare_counter(tx, "journal/2", &query, value_of(a, asked, &a->taken), err);
 }
@@ -288,10 +282,9 @@ static void bind_row(tide_query *query, const tide_append_item *it)
 static tide_status defer_row(const tide_append *a, const tide_append_item *it, tide_tx *tx,
                              tide_error *err)
 {
-    TIDE_CLEANUP(tide_query_endp) tide_query *query = NULL;
-    TIDE_TRY(tide_query_start(
-        &query, tx, TIDE_SQL_JOURNAL_ADD, err, tide_bind_i64("global_back", global_back_of(a, it)),
-        tide_bind_i64("back", back_of(a, it)), tide_bind_i64("chunk_count", it->snapshot.count)));
+    TIDE_QUERY(
+        query, tx, TIDE_SQL_JOURNAL_ADD, err, tide_bind_i64("global_back", global_back_of(a, it)),
+        tide_bind_i64("back", back_of(a, it)), tide_bind_i64("chunk_count", it->snapshot.count));
     bind_row(query, it);
     return tide_query_defer(&query, err);
 }
@@ -315,8 +308,7 @@ static bool is_simple(const tide_append *a)
 
 static tide_status defer_append(const tide_append *a, tide_tx *tx, tide_error *err)
 {
-    TIDE_CLEANUP(tide_query_endp) tide_query *query = NULL;
-    TIDE_TRY(tide_query_begin(&query, tx, TIDE_SQL_JOURNAL_APPEND, err));
+    TIDE_QUERY_BY(query, tide_query_begin, tx, TIDE_SQL_JOURNAL_APPEND, err);
     bind_row(query, &a->items[0]);
     TIDE_TRY(tide_query_bind_clock(query, "clock", err));
     return tide_query_defer_rows(&query, read_numbers, a->out, err);

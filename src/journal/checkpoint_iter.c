@@ -17,9 +17,7 @@ tide_status tide_lineage_read(tide_lineage *lineage, tide_tx *tx, const char *ta
                               tide_error *err)
 {
     lineage->count = 0;
-    TIDE_CLEANUP(tide_query_endp) tide_query *query = NULL;
-    TIDE_TRY(tide_query_start(&query, tx, TIDE_SQL_JOURNAL_LINEAGE, err,
-                              tide_bind_text("task_id", task_id)));
+    TIDE_QUERY(query, tx, TIDE_SQL_JOURNAL_LINEAGE, err, tide_bind_text("task_id", task_id));
     TIDE_EACH(tide_query_step(query, err)) {
         if (lineage->count > TIDE_JOURNAL_DEPTH_MAX)
             return tide_fail(err, TIDE_E_DAMAGED, "task %s: more than %d forks in a line", task_id,
@@ -134,13 +132,11 @@ static tide_status pick(tide_checkpoint_iter *walk, tide_tx *tx, int64_t *number
     const int64_t limit = walk->left < TIDE_JOURNAL_PAGE_MAX ? walk->left : TIDE_JOURNAL_PAGE_MAX;
     walk->picked = 0;
     walk->is_full = false;
-    TIDE_CLEANUP(tide_query_endp) tide_query *query = NULL;
-    TIDE_TRY(tide_query_begin(&query, tx, is_up ? by.up : by.down, err));
+    TIDE_QUERY_BY(query, tide_query_begin, tx, is_up ? by.up : by.down, err);
     bind_filter(query, tx, walk, &by);
     tide_query_bind_i64(query, "limit", limit);
     int64_t weight = 0;
-    tide_status status = TIDE_OK;
-    while ((status = tide_query_step(query, err)) == TIDE_OK) {
+    TIDE_EACH(tide_query_step(query, err)) {
         const int64_t global = tide_query_col_i64(query);
         const int64_t number = tide_query_col_i64(query);
         const int64_t snapshot_len = tide_query_col_i64(query);
@@ -154,7 +150,7 @@ static tide_status pick(tide_checkpoint_iter *walk, tide_tx *tx, int64_t *number
         numbers[walk->picked++] = global;
     }
     walk->is_full = walk->picked == limit;
-    return status < TIDE_OK ? status : TIDE_OK;
+    return TIDE_OK;
 }
 
 tide_status tide_checkpoint_iter_read_in(tide_checkpoint_iter *walk, tide_tx *tx, tide_error *err)
@@ -219,8 +215,7 @@ tide_status tide_checkpoint_iter_begin(tide_checkpoint_iter *walk, tide_store *s
         walk->filter.last_global = INT64_MAX;
     walk->left = filter->limit > 0 ? filter->limit : INT64_MAX;
     walk->page = tide_journal_page_new();
-    if (!walk->page)
-        return tide_no_memory(err);
+    TIDE_NEED_MEMORY(walk->page, err);
     walk->lineage.count = 1; /* without a task there is one segment: everything */
     if (filter->task_id) {
         TIDE_TRY(tide_store_read(store, read_lineage, walk, err));

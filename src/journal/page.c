@@ -58,8 +58,7 @@ static tide_status split_tags(tide_checkpoint *checkpoint, tide_journal_page *pa
     for (const char *at = lines; *at; at++)
         count += *at == '\n';
     const char **tags = tide_arena_alloc(&page->arena, (size_t)count * sizeof *tags);
-    if (!tags)
-        return tide_no_memory(err);
+    TIDE_NEED_MEMORY(tags, err);
     for (int i = 0; i < count; i++) {
         tags[i] = lines;
         lines += strcspn(lines, "\n");
@@ -129,8 +128,7 @@ static tide_status load_chunks(tide_journal_row *row, tide_journal_page *page, t
     if (len < 0 || len > TIDE_JOURNAL_SNAPSHOT_MAX)
         return note_damage(row, page, "the length of its snapshot is impossible", err);
     char *bytes = tide_arena_alloc(&page->arena, (size_t)len + 1);
-    if (!bytes)
-        return tide_no_memory(err);
+    TIDE_NEED_MEMORY(bytes, err);
     tide_error cause;
     const tide_status status = tide_snapshot_load(
         bytes, len, row->chunk_count, tx, row->checkpoint.global_sequence, &page->coder, &cause);
@@ -193,12 +191,10 @@ tide_status tide_journal_page_read(tide_journal_page *page, tide_tx *tx, const i
     tide_buffer_init(&list, TIDE_JOURNAL_PAGE_MAX * 24);
     TIDE_TRY(list_numbers(&list, numbers, count, err));
     TIDE_TRY(tide_tx_identity(tx, &page->identity, err));
-    TIDE_CLEANUP(tide_query_endp) tide_query *query = NULL;
-    TIDE_TRY(
-        tide_query_start(&query, tx, TIDE_SQL_JOURNAL_ROWS, err,
-                         tide_bind_bool("with_annotations", (what & TIDE_PAGE_ANNOTATIONS) != 0),
-                         tide_bind_bool("with_snapshot", (what & TIDE_PAGE_SNAPSHOTS) != 0),
-                         tide_bind_view("numbers", tide_buffer_view(&list))));
+    TIDE_QUERY(query, tx, TIDE_SQL_JOURNAL_ROWS, err,
+               tide_bind_bool("with_annotations", (what & TIDE_PAGE_ANNOTATIONS) != 0),
+               tide_bind_bool("with_snapshot", (what & TIDE_PAGE_SNAPSHOTS) != 0),
+               tide_bind_view("numbers", tide_buffer_view(&list)));
     TIDE_EACH(tide_query_step(query, err))
         TIDE_TRY(read_row(&page->rows[page->count++], page, query, what, err));
     for (int i = 0; i < page->count; i++)
@@ -241,9 +237,8 @@ static tide_status find_number(tide_tx *tx, const char *text, int64_t *global_se
     int64_t number = 0;
     if (!parse_number(text, &number))
         return TIDE_NONE;
-    TIDE_CLEANUP(tide_query_endp) tide_query *query = NULL;
-    TIDE_TRY(tide_query_start(&query, tx, TIDE_SQL_JOURNAL_FIND_NUMBER, err,
-                              tide_bind_i64("global_sequence", number)));
+    TIDE_QUERY(query, tx, TIDE_SQL_JOURNAL_FIND_NUMBER, err,
+               tide_bind_i64("global_sequence", number));
     return find(query, global_sequence, err);
 }
 
@@ -254,9 +249,8 @@ tide_status tide_journal_resolve(tide_tx *tx, const char *id_or_number, int64_t 
     const tide_status status = find_number(tx, id_or_number, global_sequence, err);
     if (status != TIDE_NONE)
         return status;
-    TIDE_CLEANUP(tide_query_endp) tide_query *query = NULL;
-    TIDE_TRY(tide_query_start(&query, tx, TIDE_SQL_JOURNAL_FIND, err,
-                              tide_bind_text("checkpoint_id", id_or_number)));
+    TIDE_QUERY(query, tx, TIDE_SQL_JOURNAL_FIND, err,
+               tide_bind_text("checkpoint_id", id_or_number));
     return find(query, global_sequence, err);
 }
 

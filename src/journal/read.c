@@ -17,15 +17,14 @@ tide_status tide_journal_list(tide_store *store, const tide_journal_filter *give
     TIDE_CLEANUP(tide_checkpoint_iter_done) tide_checkpoint_iter walk = {0};
     TIDE_TRY(tide_checkpoint_iter_begin(
         &walk, store, &filter, filter.with_snapshot ? TIDE_PAGE_SNAPSHOTS : TIDE_PAGE_ROWS, err));
-    tide_status status = TIDE_OK;
-    while ((status = tide_checkpoint_iter_next(&walk, err)) == TIDE_OK) {
+    TIDE_EACH(tide_checkpoint_iter_next(&walk, err)) {
         for (int i = 0; i < walk.page->count; i++) {
             const tide_journal_row *row = tide_checkpoint_iter_row(&walk, i);
             TIDE_TRY(tide_journal_row_check(row, err));
             TIDE_TRY(tide_callback_check(fn(arg, &row->checkpoint, err), err));
         }
     }
-    return status < TIDE_OK ? status : TIDE_OK;
+    return TIDE_OK;
 }
 
 typedef struct find_request {
@@ -38,9 +37,7 @@ static tide_status find(tide_tx *tx, void *arg, tide_error *err)
 {
     const find_request *request = arg;
     int64_t number = 0;
-    const tide_status status = tide_journal_resolve(tx, request->id_or_number, &number, err);
-    if (status != TIDE_OK)
-        return status;
+    TIDE_TRY_FOUND(tide_journal_resolve(tx, request->id_or_number, &number, err));
     return tide_journal_page_read(request->page, tx, &number, 1,
                                   request->with_snapshot ? TIDE_PAGE_SNAPSHOTS : TIDE_PAGE_ROWS,
                                   err);
@@ -51,13 +48,10 @@ tide_status tide_journal_find(tide_store *store, const char *id_or_number, bool 
 {
     TIDE_NEED(store && fn, err);
     TIDE_CLEANUP(tide_journal_page_freep) tide_journal_page *page = tide_journal_page_new();
-    if (!page)
-        return tide_no_memory(err);
+    TIDE_NEED_MEMORY(page, err);
     find_request request = {
         .id_or_number = id_or_number, .with_snapshot = with_snapshot, .page = page};
-    const tide_status status = tide_store_read(store, find, &request, err);
-    if (status != TIDE_OK)
-        return status;
+    TIDE_TRY_FOUND(tide_store_read(store, find, &request, err));
     TIDE_TRY(tide_journal_row_check(&page->rows[0], err));
     return tide_callback_check(fn(arg, &page->rows[0].checkpoint, err), err);
 }
@@ -70,8 +64,7 @@ typedef struct head_request {
 static tide_status read_head(tide_tx *tx, void *arg, tide_error *err)
 {
     head_request *head = arg;
-    TIDE_CLEANUP(tide_query_endp) tide_query *query = NULL;
-    TIDE_TRY(tide_tx_one(&query, tx, TIDE_SQL_JOURNAL_HEAD_GET, err, TIDE_NO_BIND));
+    TIDE_QUERY_BY(query, tide_tx_one, tx, TIDE_SQL_JOURNAL_HEAD_GET, err, TIDE_NO_BIND);
     head->last = tide_query_col_i64(query);
     return tide_identity_read(tx, &head->identity, err);
 }

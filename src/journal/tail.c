@@ -41,14 +41,11 @@ static tide_status pick(tail_step *step, tide_tx *tx, int64_t *numbers, int *cou
 {
     *count = 0;
     step->is_page_full = false;
-    TIDE_CLEANUP(tide_query_endp) tide_query *query = NULL;
-    TIDE_TRY(tide_query_start(&query, tx, TIDE_SQL_JOURNAL_PICK_UP, err,
-                              tide_bind_i64("first", step->from.global_sequence + 1),
-                              tide_bind_i64("last", INT64_MAX),
-                              tide_bind_i64("limit", step->limit)));
+    TIDE_QUERY(query, tx, TIDE_SQL_JOURNAL_PICK_UP, err,
+               tide_bind_i64("first", step->from.global_sequence + 1),
+               tide_bind_i64("last", INT64_MAX), tide_bind_i64("limit", step->limit));
     int64_t weight = 0;
-    tide_status status = TIDE_OK;
-    while ((status = tide_query_step(query, err)) == TIDE_OK) {
+    TIDE_EACH(tide_query_step(query, err)) {
         const int64_t number = tide_query_col_i64(query);
         (void)tide_query_col_i64(query); /* its number in the task */
         const int64_t snapshot_len = tide_query_col_i64(query);
@@ -60,7 +57,7 @@ static tide_status pick(tail_step *step, tide_tx *tx, int64_t *numbers, int *cou
         numbers[(*count)++] = number;
     }
     step->is_page_full = *count == step->limit;
-    return status < TIDE_OK ? status : TIDE_OK;
+    return TIDE_OK;
 }
 
 static tide_status read_event(happening *out, tide_query *query, tide_error *err)
@@ -85,10 +82,8 @@ static tide_status read_event(happening *out, tide_query *query, tide_error *err
 static tide_status read_events(tail_step *step, tide_tx *tx, tide_error *err)
 {
     step->happening_count = 0;
-    TIDE_CLEANUP(tide_query_endp) tide_query *query = NULL;
-    TIDE_TRY(tide_query_start(&query, tx, TIDE_SQL_JOURNAL_EVENT_LIST, err,
-                              tide_bind_i64("after", step->from.event_id),
-                              tide_bind_i64("limit", step->limit)));
+    TIDE_QUERY(query, tx, TIDE_SQL_JOURNAL_EVENT_LIST, err,
+               tide_bind_i64("after", step->from.event_id), tide_bind_i64("limit", step->limit));
     TIDE_EACH(tide_query_step(query, err))
         TIDE_TRY(read_event(&step->happenings[step->happening_count++], query, err));
     return TIDE_OK;
@@ -99,9 +94,8 @@ static tide_status read_events(tail_step *step, tide_tx *tx, tide_error *err)
 static tide_status check_known(const tide_identity *seen, const tide_identity *now, tide_tx *tx,
                                tide_error *err)
 {
-    TIDE_CLEANUP(tide_query_endp) tide_query *query = NULL;
-    TIDE_TRY(tide_tx_one(&query, tx, TIDE_SQL_JOURNAL_EPOCH_KNOWN, err,
-                         tide_bind_text("epoch_id", seen->epoch_id)));
+    TIDE_QUERY_BY(query, tide_tx_one, tx, TIDE_SQL_JOURNAL_EPOCH_KNOWN, err,
+                  tide_bind_text("epoch_id", seen->epoch_id));
     if (tide_query_col_i64(query) > 0 || (seen->epoch > 0 && seen->epoch < now->epoch))
         return TIDE_OK;
     return tide_fail(err, TIDE_E_MISMATCH,
@@ -126,9 +120,8 @@ static tide_status check_epoch(tail_step *step, tide_tx *tx, tide_error *err)
     step->is_epoch_changed = seen->epoch_id[0] && strcmp(seen->epoch_id, now.epoch_id) != 0;
     if (step->is_epoch_changed) {
         TIDE_TRY(check_known(seen, &now, tx, err));
-        TIDE_CLEANUP(tide_query_endp) tide_query *query = NULL;
-        TIDE_TRY(tide_tx_one(&query, tx, TIDE_SQL_JOURNAL_EPOCH_COMMON, err,
-                             tide_bind_text("epoch_id", seen->epoch_id)));
+        TIDE_QUERY_BY(query, tide_tx_one, tx, TIDE_SQL_JOURNAL_EPOCH_COMMON, err,
+                      tide_bind_text("epoch_id", seen->epoch_id));
         const int64_t head = tide_query_col_i64(query);
         const int64_t event = tide_query_col_i64(query);
         if (head < step->from.global_sequence)
@@ -216,8 +209,7 @@ tide_status tide_journal_tail(tide_store *store, tide_journal_position *position
                          position->global_sequence, position->event_id);
     TIDE_CLEANUP(tide_freep) tail_step *step = calloc(1, sizeof *step);
     TIDE_CLEANUP(tide_journal_page_freep) tide_journal_page *page = tide_journal_page_new();
-    if (!step || !page)
-        return tide_no_memory(err);
+    TIDE_NEED_MEMORY(step && page, err);
     step->asked = *position;
     step->limit = limit < TIDE_JOURNAL_PAGE_MAX ? limit : TIDE_JOURNAL_PAGE_MAX;
     step->with_snapshot = options.with_snapshot;

@@ -20,9 +20,8 @@ static tide_status read_page(tide_tx *tx, void *arg, tide_error *err)
 {
     task_page *page = arg;
     page->count = 0;
-    TIDE_CLEANUP(tide_query_endp) tide_query *query = NULL;
-    TIDE_TRY(tide_query_start(&query, tx, TIDE_SQL_JOURNAL_TASKS, err,
-                              tide_bind_text("after", page->after), tide_bind_i64("limit", PAGE)));
+    TIDE_QUERY(query, tx, TIDE_SQL_JOURNAL_TASKS, err, tide_bind_text("after", page->after),
+               tide_bind_i64("limit", PAGE));
     TIDE_EACH(tide_query_step(query, err)) {
         const tide_view id = tide_query_col_text(query);
         (void)snprintf(page->ids[page->count++], sizeof page->ids[0], "%.*s", (int)id.len, id.ptr);
@@ -33,9 +32,7 @@ static tide_status read_page(tide_tx *tx, void *arg, tide_error *err)
 tide_status tide_journal_each_task(tide_store *store, tide_task_id_fn *fn, void *arg,
                                    tide_error *err)
 {
-    TIDE_CLEANUP(tide_freep) task_page *page = calloc(1, sizeof *page);
-    if (!page)
-        return tide_no_memory(err);
+    TIDE_CLEANUP(tide_freep) TIDE_NEW(task_page, page, err);
     do {
         TIDE_TRY(tide_store_read(store, read_page, page, err));
         for (int i = 0; i < page->count; i++)

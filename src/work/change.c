@@ -61,8 +61,7 @@ static tide_status change_page(tide_tx *tx, void *arg, tide_error *err)
     int64_t now_us = 0;
     c->changed_count = 0;
     TIDE_TRY(tide_tx_now(tx, &now_us, err));
-    TIDE_CLEANUP(tide_query_endp) tide_query *query = NULL;
-    TIDE_TRY(begin_change(&query, tx, c, err));
+    TIDE_QUERY_BY(query, begin_change, tx, c, err);
     tide_query_bind_time(query, "now", now_us);
     TIDE_EACH(tide_query_step(query, err))
         tide_view_copy(c->changed[c->changed_count++], sizeof(item_id), tide_query_col_text(query));
@@ -181,9 +180,7 @@ static tide_status run(tide_store *store, const tide_work_change *given, bool is
     TIDE_TRY(tide_item_check_text("a reason", request.reason, TIDE_ITEM_REASON_MAX, err));
     TIDE_TRY(tide_item_check_range("priority", request.priority, -TIDE_ITEM_PRIORITY_MAX,
                                    TIDE_ITEM_PRIORITY_MAX, err));
-    TIDE_CLEANUP(tide_freep) change_run *c = calloc(1, sizeof *c);
-    if (!c)
-        return tide_no_memory(err);
+    TIDE_CLEANUP(tide_freep) TIDE_NEW(change_run, c, err);
     c->store = store;
     c->request = &request;
     c->is_cancel = is_cancel;

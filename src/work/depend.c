@@ -131,8 +131,7 @@ static tide_status check_circles(const graph *g, tide_error *err)
     const size_t count = (size_t)g->batch->count;
     TIDE_CLEANUP(tide_freep) int *open = calloc(count, sizeof *open);
     TIDE_CLEANUP(tide_freep) int *queue = calloc(count, sizeof *queue);
-    if (!open || !queue)
-        return tide_no_memory(err);
+    TIDE_NEED_MEMORY(open && queue, err);
     peel(g, open, queue);
     for (size_t i = 0; i < count; i++)
         if (open[i] > 0)
@@ -203,15 +202,13 @@ static int list_outside(const graph *g, const char **ids)
 static tide_status settle_all_outside(graph *g, tide_error *err)
 {
     const char **ids = tide_arena_alloc(&g->batch->arena, (size_t)g->count * sizeof *ids);
-    if (!ids)
-        return tide_no_memory(err);
+    TIDE_NEED_MEMORY(ids, err);
     const int count = list_outside(g, ids);
     int outside = 0;
     int settled = 0;
     for (int i = 0; i < g->count; i++)
         outside += g->edges[i].to < 0;
-    TIDE_CLEANUP(tide_query_endp) tide_query *query = NULL;
-    TIDE_TRY(tide_query_begin(&query, g->batch->tx, TIDE_SQL_WORK_DEPENDENCIES_LOCK, err));
+    TIDE_QUERY_BY(query, tide_query_begin, g->batch->tx, TIDE_SQL_WORK_DEPENDENCIES_LOCK, err);
     TIDE_TRY(tide_item_bind_texts(query, "ids", ids, count, false, err));
     TIDE_EACH(tide_query_step(query, err))
         TIDE_TRY(settle_row(g, query, &settled, err));
@@ -219,8 +216,7 @@ static tide_status settle_all_outside(graph *g, tide_error *err)
         return fail_unsettled(g, err);
     int64_t now_us = 0;
     TIDE_TRY(tide_tx_now(g->batch->tx, &now_us, err));
-    TIDE_CLEANUP(tide_query_endp) tide_query *mark = NULL;
-    TIDE_TRY(tide_query_begin(&mark, g->batch->tx, TIDE_SQL_WORK_DEPENDENCIES_MARK, err));
+    TIDE_QUERY_BY(mark, tide_query_begin, g->batch->tx, TIDE_SQL_WORK_DEPENDENCIES_MARK, err);
     TIDE_TRY(tide_item_bind_texts(mark, "ids", ids, count, false, err));
     tide_query_bind_time(mark, "now", now_us);
     return tide_query_run(mark, NULL, err);

@@ -118,11 +118,9 @@ static tide_status explain_waiting(tide_tx *tx, explanation *e, tide_error *err)
     char named[512] = "";
     size_t len = 0;
     bool is_any_failed = false;
-    TIDE_CLEANUP(tide_query_endp) tide_query *query = NULL;
-    TIDE_TRY(tide_query_start(&query, tx, TIDE_SQL_WORK_WAITS_ON, err, tide_bind_text("id", e->id),
-                              tide_bind_i64("limit", NAMED_MAX)));
-    tide_status status = TIDE_OK;
-    while ((status = tide_query_step(query, err)) == TIDE_OK) {
+    TIDE_QUERY(query, tx, TIDE_SQL_WORK_WAITS_ON, err, tide_bind_text("id", e->id),
+               tide_bind_i64("limit", NAMED_MAX));
+    TIDE_EACH(tide_query_step(query, err)) {
         const tide_view id = tide_query_col_text(query);
         const tide_view state = tide_query_col_text(query);
         is_any_failed = is_any_failed || tide_view_equal(state, tide_view_of("failed"));
@@ -133,7 +131,6 @@ static tide_status explain_waiting(tide_tx *tx, explanation *e, tide_error *err)
             break;
         len += (size_t)put;
     }
-    TIDE_TRY(status);
     if (len == 0)
         say(e, "waiting",
             "It is marked as waiting for %" PRId64 " items but depends on none: plain SQL has set "
@@ -207,9 +204,7 @@ tide_status tide_work_explain(tide_store *store, const char *work_item_id, tide_
 {
     TIDE_NEED(store, err);
     TIDE_TRY(tide_item_check_id("a work item's id", work_item_id, err));
-    TIDE_CLEANUP(tide_freep) explanation *e = calloc(1, sizeof *e);
-    if (!e)
-        return tide_no_memory(err);
+    TIDE_CLEANUP(tide_freep) TIDE_NEW(explanation, e, err);
     e->id = work_item_id;
     tide_arena_init(&e->arena, TIDE_ITEM_PAGE_MAX);
     const tide_status status = tide_store_read(store, explain_item, e, err);

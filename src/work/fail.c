@@ -33,12 +33,8 @@ static const char *kind_of_end(const fail_request *request, const tide_hold *hol
 /* A caller that lost our answer asks again: this token has failed already, with the same words. TIDE_NONE: it has not. */
 static tide_status find_failed(tide_tx *tx, fail_request *request, int64_t now_us, tide_error *err)
 {
-    TIDE_CLEANUP(tide_query_endp) tide_query *query = NULL;
-    const tide_status status = tide_tx_one(
-        &query, tx, TIDE_SQL_WORK_FAILED, err, tide_bind_text("id", request->id),
-        tide_bind_i64("token", request->token), tide_bind_text("error", request->error));
-    if (status != TIDE_OK)
-        return status;
+    TIDE_QUERY_ONE(query, tx, TIDE_SQL_WORK_FAILED, err, tide_bind_text("id", request->id),
+                   tide_bind_i64("token", request->token), tide_bind_text("error", request->error));
     const bool has_ended = tide_query_col_bool(query);
     const bool was_final = tide_query_col_bool(query) && has_ended;
     if (was_final != request->is_final)
@@ -69,14 +65,12 @@ static tide_status fail_item(tide_tx *tx, void *arg, tide_error *err)
         delay_us = tide_item_backoff_us(tx, hold.retry_count);
     request->out =
         (tide_work_failed){.is_final = is_over, .retry_after_us = is_over ? 0 : delay_us};
-    TIDE_CLEANUP(tide_query_endp) tide_query *query = NULL;
-    TIDE_TRY(tide_query_start(
-        &query, tx, TIDE_SQL_WORK_FAIL, err, tide_bind_text("id", request->id),
-        tide_bind_i64("token", request->token),
-        tide_bind_text("status", is_over ? "failed" : "pending"),
-        tide_bind_text("failure_kind", is_over ? kind_of_end(request, &hold) : NULL),
-        tide_bind_i64("retry_count", hold.retry_count + !is_over),
-        tide_bind_text("error", request->error), tide_bind_time("now", now_us)));
+    TIDE_QUERY(query, tx, TIDE_SQL_WORK_FAIL, err, tide_bind_text("id", request->id),
+               tide_bind_i64("token", request->token),
+               tide_bind_text("status", is_over ? "failed" : "pending"),
+               tide_bind_text("failure_kind", is_over ? kind_of_end(request, &hold) : NULL),
+               tide_bind_i64("retry_count", hold.retry_count + !is_over),
+               tide_bind_text("error", request->error), tide_bind_time("now", now_us));
     if (is_over)
         tide_query_bind_time(query, "completed_at", now_us);
     else if (delay_us > 0)
@@ -154,10 +148,8 @@ typedef struct delete_request {
 static tide_status check_dependents(tide_tx *tx, const char *id, tide_error *err)
 {
     TIDE_CLEANUP(tide_query_endp) tide_query *query = NULL;
-    const tide_status status =
-        tide_tx_one(&query, tx, TIDE_SQL_WORK_LIVE_DEPENDENT, err, tide_bind_text("id", id));
-    if (status != TIDE_OK)
-        return status < TIDE_OK ? status : TIDE_OK;
+    TIDE_OK_IF_NONE(
+        tide_tx_one(&query, tx, TIDE_SQL_WORK_LIVE_DEPENDENT, err, tide_bind_text("id", id)));
     const tide_view dependent = tide_query_col_text(query);
     return tide_fail(err, TIDE_E_CONFLICT,
                      "work item %.*s depends on %s: cancel or delete it first", (int)dependent.len,

@@ -7,6 +7,7 @@
 #include "base/interface/caller.h"
 #include "base/interface/sized.h"
 #include "journal/append.h"
+#include "store/statement.h"
 #include "tidemark_sql.h"
 #include "work/lease.h"
 #include "work/lease_list.h"
@@ -24,8 +25,7 @@ static tide_status renew_leases(tide_tx *tx, void *arg, tide_error *err)
     const renewal *r = arg;
     tide_item_clock clock = {0};
     tide_lease_list_reset(r->held, r->count);
-    TIDE_CLEANUP(tide_query_endp) tide_query *query = NULL;
-    TIDE_TRY(tide_query_begin(&query, tx, TIDE_SQL_WORK_RENEW, err));
+    TIDE_QUERY_BY(query, tide_query_begin, tx, TIDE_SQL_WORK_RENEW, err);
     TIDE_TRY(tide_item_bind_clock(query, tx, &clock, err));
     TIDE_TRY(tide_lease_list_bind(query, "items", r->held, r->count, err));
     if (tide_store_engine(tide_tx_store(tx)) == TIDE_ENGINE_SQLITE)
@@ -45,8 +45,7 @@ static tide_status renew_listed(tide_store *store, tide_work_ref *items, int cou
     renewal r = {.count = count};
     TIDE_TRY(tide_item_check_lease(lease_us, &r.lease_us, err));
     TIDE_CLEANUP(tide_freep) tide_lease_list *held = calloc((size_t)count, sizeof *held);
-    if (!held)
-        return tide_no_memory(err);
+    TIDE_NEED_MEMORY(held, err);
     for (int i = 0; i < count; i++)
         held[i] = (tide_lease_list){
             .id = items[i].work_item_id, .token = items[i].token, .is_lost = &items[i].is_lost};
@@ -86,8 +85,7 @@ tide_status tide_item_hold(tide_tx *tx, const char *id, int64_t token, tide_aren
                            tide_hold *out, tide_error *err)
 {
     tide_item_clock clock = {0};
-    TIDE_CLEANUP(tide_query_endp) tide_query *query = NULL;
-    TIDE_TRY(tide_query_begin(&query, tx, TIDE_SQL_WORK_HOLD, err));
+    TIDE_QUERY_BY(query, tide_query_begin, tx, TIDE_SQL_WORK_HOLD, err);
     TIDE_TRY(tide_item_bind_lease_clock(query, tx, &clock, err));
     tide_query_bind_text(query, "id", id);
     tide_query_bind_i64(query, "token", token);
@@ -161,9 +159,8 @@ static tide_status put_progress(tide_tx *tx, void *arg, tide_error *err)
     const change_request *request = arg;
     tide_item_clock clock = {0};
     int64_t changed = 0;
-    TIDE_CLEANUP(tide_query_endp) tide_query *query = NULL;
-    TIDE_TRY(begin_under_token(&query, tx, TIDE_SQL_WORK_PROGRESS, request->id, request->token,
-                               &clock, err));
+    TIDE_QUERY_BY(query, begin_under_token, tx, TIDE_SQL_WORK_PROGRESS, request->id, request->token,
+                  &clock, err);
     tide_query_bind_text(query, "progress", request->progress);
     TIDE_TRY(tide_query_run(query, &changed, err));
     return changed == 1 ? TIDE_OK : tide_item_fail_lost(tx, request->id, request->token, err);
@@ -185,9 +182,8 @@ static tide_status release_item(tide_tx *tx, void *arg, tide_error *err)
 {
     const change_request *request = arg;
     tide_item_clock clock = {0};
-    TIDE_CLEANUP(tide_query_endp) tide_query *query = NULL;
-    TIDE_TRY(begin_under_token(&query, tx, TIDE_SQL_WORK_RELEASE, request->id, request->token,
-                               &clock, err));
+    TIDE_QUERY_BY(query, begin_under_token, tx, TIDE_SQL_WORK_RELEASE, request->id, request->token,
+                  &clock, err);
     if (tide_store_engine(tide_tx_store(tx)) == TIDE_ENGINE_POSTGRES)
         tide_query_bind_i64(query, "delay_us", request->delay_us);
     else if (request->delay_us > 0)

@@ -27,11 +27,7 @@ static tide_status find_item(tide_tx *tx, void *arg, tide_error *err)
 {
     find_request *request = arg;
     tide_arena_reset(&request->arena);
-    TIDE_CLEANUP(tide_query_endp) tide_query *query = NULL;
-    const tide_status status =
-        tide_tx_one(&query, tx, TIDE_SQL_WORK_FIND, err, tide_bind_text("id", request->id));
-    if (status != TIDE_OK)
-        return status;
+    TIDE_QUERY_ONE(query, tx, TIDE_SQL_WORK_FIND, err, tide_bind_text("id", request->id));
     return tide_item_read(query, &request->arena, &request->found, NULL, err);
 }
 
@@ -93,8 +89,7 @@ static tide_status read_page(tide_tx *tx, void *arg, tide_error *err)
     list_request *request = arg;
     request->count = 0;
     tide_arena_reset(&request->arena);
-    TIDE_CLEANUP(tide_query_endp) tide_query *query = NULL;
-    TIDE_TRY(begin_page(&query, tx, request, err));
+    TIDE_QUERY_BY(query, begin_page, tx, request, err);
     tide_status status = TIDE_OK;
     while (request->arena.used_len < TIDE_ITEM_PAGE_MAX &&
            (status = tide_query_step(query, err)) == TIDE_OK) {
@@ -161,9 +156,7 @@ tide_status tide_work_list(tide_store *store, const tide_work_filter *given, tid
     const tide_work_filter *filter = &own;
     TIDE_TRY(tide_item_check_range("limit", filter->limit, 0, INT64_MAX, err));
     TIDE_TRY(check_filter(filter, err));
-    TIDE_CLEANUP(tide_freep) list_request *request = calloc(1, sizeof *request);
-    if (!request)
-        return tide_no_memory(err);
+    TIDE_CLEANUP(tide_freep) TIDE_NEW(list_request, request, err);
     request->filter = filter;
     request->left = filter->limit > 0 ? filter->limit : 100;
     request->before_row = INT64_MAX;
@@ -189,9 +182,7 @@ static tide_status read_dependencies(tide_tx *tx, void *arg, tide_error *err)
 {
     dependencies_request *request = arg;
     request->count = 0;
-    TIDE_CLEANUP(tide_query_endp) tide_query *query = NULL;
-    TIDE_TRY(tide_query_start(&query, tx, TIDE_SQL_WORK_DEPENDENCIES_OF, err,
-                              tide_bind_text("id", request->id)));
+    TIDE_QUERY(query, tx, TIDE_SQL_WORK_DEPENDENCIES_OF, err, tide_bind_text("id", request->id));
     TIDE_EACH(tide_query_step(query, err)) {
         TIDE_TRY(tide_list_room(&request->ids, request->count, sizeof *request->ids, TIDE_LIST_MAX,
                                 err));
@@ -229,10 +220,8 @@ static tide_status read_attempts(tide_tx *tx, void *arg, tide_error *err)
     attempts_request *request = arg;
     request->count = 0;
     tide_arena_reset(&request->arena);
-    TIDE_CLEANUP(tide_query_endp) tide_query *query = NULL;
-    TIDE_TRY(tide_query_start(
-        &query, tx, TIDE_SQL_WORK_ATTEMPTS_LIST, err, tide_bind_text("id", request->id),
-        tide_bind_i64("after", request->after_token), tide_bind_i64("limit", ATTEMPTS_PAGE)));
+    TIDE_QUERY(query, tx, TIDE_SQL_WORK_ATTEMPTS_LIST, err, tide_bind_text("id", request->id),
+               tide_bind_i64("after", request->after_token), tide_bind_i64("limit", ATTEMPTS_PAGE));
     TIDE_EACH(tide_query_step(query, err)) {
         tide_row row = {.query = query, .arena = &request->arena};
         tide_work_attempt *attempt = &request->rows[request->count++];
@@ -267,9 +256,7 @@ tide_status tide_work_attempts(tide_store *store, const char *work_item_id,
 {
     TIDE_NEED(store && fn, err);
     TIDE_TRY(tide_item_check_id("a work item's id", work_item_id, err));
-    TIDE_CLEANUP(tide_freep) attempts_request *request = calloc(1, sizeof *request);
-    if (!request)
-        return tide_no_memory(err);
+    TIDE_CLEANUP(tide_freep) TIDE_NEW(attempts_request, request, err);
     request->id = work_item_id;
     request->after_token = -1;
     tide_arena_init(&request->arena, TIDE_ITEM_ROW_MAX);

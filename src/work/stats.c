@@ -38,9 +38,7 @@ static tide_status add_item_stat(stats *s, tide_query *query, tide_error *err)
 
 static tide_status read_items(tide_tx *tx, stats *s, int64_t now_us, tide_error *err)
 {
-    TIDE_CLEANUP(tide_query_endp) tide_query *query = NULL;
-    TIDE_TRY(tide_query_start(&query, tx, TIDE_SQL_WORK_STATS_ITEMS, err,
-                              tide_bind_time("now", now_us)));
+    TIDE_QUERY(query, tx, TIDE_SQL_WORK_STATS_ITEMS, err, tide_bind_time("now", now_us));
     TIDE_EACH(tide_query_step(query, err))
         TIDE_TRY(add_item_stat(s, query, err));
     return TIDE_OK;
@@ -48,10 +46,9 @@ static tide_status read_items(tide_tx *tx, stats *s, int64_t now_us, tide_error 
 
 static tide_status read_leases(tide_tx *tx, stats *s, int64_t lease_now_us, tide_error *err)
 {
-    TIDE_CLEANUP(tide_query_endp) tide_query *query = NULL;
-    TIDE_TRY(tide_tx_one(&query, tx, TIDE_SQL_WORK_STATS_LEASES, err,
-                         tide_bind_time("lease_now", lease_now_us),
-                         tide_bind_time("stale_before", lease_now_us - STALE_US)));
+    TIDE_QUERY_BY(query, tide_tx_one, tx, TIDE_SQL_WORK_STATS_LEASES, err,
+                  tide_bind_time("lease_now", lease_now_us),
+                  tide_bind_time("stale_before", lease_now_us - STALE_US));
     s->leases.active = tide_query_col_i64(query);
     s->leases.stale = tide_query_col_i64(query);
     s->leases.mean_heartbeat_age_s = tide_query_col_f64(query);
@@ -60,8 +57,7 @@ static tide_status read_leases(tide_tx *tx, stats *s, int64_t lease_now_us, tide
 
 static tide_status read_tasks(tide_tx *tx, stats *s, tide_error *err)
 {
-    TIDE_CLEANUP(tide_query_endp) tide_query *query = NULL;
-    TIDE_TRY(tide_query_begin(&query, tx, TIDE_SQL_WORK_STATS_TASKS, err));
+    TIDE_QUERY_BY(query, tide_query_begin, tx, TIDE_SQL_WORK_STATS_TASKS, err);
     tide_status status = TIDE_OK;
     while (s->task_count < TOP_TASKS && (status = tide_query_step(query, err)) == TIDE_OK) {
         tide_row row = {.query = query, .arena = &s->arena};

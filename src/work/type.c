@@ -60,8 +60,7 @@ static tide_status read_types(tide_tx *tx, void *arg, tide_error *err)
     list_request *request = arg;
     request->count = 0;
     tide_arena_reset(&request->arena);
-    TIDE_CLEANUP(tide_query_endp) tide_query *query = NULL;
-    TIDE_TRY(tide_query_begin(&query, tx, TIDE_SQL_WORK_TYPES_LIST, err));
+    TIDE_QUERY_BY(query, tide_query_begin, tx, TIDE_SQL_WORK_TYPES_LIST, err);
     TIDE_EACH(tide_query_step(query, err))
         TIDE_TRY(add_type(request, query, err));
     return TIDE_OK;

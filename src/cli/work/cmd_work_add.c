@@ -118,16 +118,14 @@ static tide_status take_depends(const line_reader *r, tide_work_spec *item, tide
         return tide_cli_lines_fail(r->lines, err, TIDE_E_INVALID,
                                    "an item depends on at most %d others", TIDE_WORK_BATCH_MAX);
     const char **ids = tide_arena_alloc(&r->items->texts, count * sizeof *ids);
-    if (!ids)
-        return tide_no_memory(err);
+    TIDE_NEED_MEMORY(ids, err);
     for (size_t i = 0; i < count; i++) {
         const tide_json_node *id = tide_json_node_at(list, i);
         if (!tide_json_node_is(id, TIDE_JSON_TYPE_TEXT))
             return tide_cli_lines_fail(r->lines, err, TIDE_E_INVALID,
                                        "\"depends_on\" is not a list of ids");
         ids[i] = tide_arena_text(&r->items->texts, id->text);
-        if (!ids[i])
-            return tide_no_memory(err);
+        TIDE_NEED_MEMORY(ids[i], err);
     }
     item->depends_on = ids;
     item->depends_on_count = (int)count;
@@ -192,22 +190,18 @@ static tide_status read_item(const line_reader *r, const char *task_id, tide_wor
 tide_status tide_cli_items_read(tide_cli_items **out, const char *source, const char *task_id,
                                 tide_error *err)
 {
-    TIDE_CLEANUP(tide_cli_items_freep) tide_cli_items *items = calloc(1, sizeof *items);
-    if (!items)
-        return tide_no_memory(err);
+    TIDE_CLEANUP(tide_cli_items_freep) TIDE_NEW(tide_cli_items, items, err);
     tide_arena_init(&items->texts, ITEMS_BYTES_MAX);
     TIDE_CLEANUP(tide_cli_lines_done) tide_cli_lines lines;
     TIDE_TRY(tide_cli_lines_init(&lines, source, TIDE_WORK_DATA_MAX + (1 << 20), err));
     line_reader reader = {.items = items, .lines = &lines};
-    tide_status status = TIDE_OK;
-    while ((status = tide_cli_lines_next(&lines, &reader.object, err)) == TIDE_OK) {
+    TIDE_EACH(tide_cli_lines_next(&lines, &reader.object, err)) {
         if (items->count >= ITEMS_MAX)
             return tide_fail(err, TIDE_E_INVALID, "more than %d items: split the batch", ITEMS_MAX);
         TIDE_TRY(tide_list_room(&items->list, items->count, sizeof *items->list, ITEMS_MAX, err));
         TIDE_TRY(read_item(&reader, task_id, &items->list[items->count], err));
         items->count++;
     }
-    TIDE_TRY(status);
     *out = TIDE_TAKE(items);
     return TIDE_OK;
 }
@@ -241,8 +235,7 @@ static tide_status add_batch(tide_cli *cli, tide_error *err)
                              i + 1);
     TIDE_CLEANUP(tide_freep)
     tide_work_added *added = calloc(TIDE_WORK_BATCH_MAX, sizeof *added);
-    if (!added)
-        return tide_no_memory(err);
+    TIDE_NEED_MEMORY(added, err);
     TIDE_CLEANUP(tide_store_closep) tide_store *store = NULL;
     TIDE_TRY(tide_cli_open_store(cli, &store, TIDE_STORE_EXISTING, err));
     for (int from = 0; from < items->count; from += TIDE_WORK_BATCH_MAX) {

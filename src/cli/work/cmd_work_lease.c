@@ -76,8 +76,7 @@ static tide_status parse_refs(const tide_cli *cli, tide_work_ref *refs, char **t
         TIDE_TRY(
             tide_cli_parse_number(&refs[i].token, equals + 1, "the token of", 1, INT64_MAX, err));
         texts[i] = strndup(cli->args[i], (size_t)(equals - cli->args[i]));
-        if (!texts[i])
-            return tide_no_memory(err);
+        TIDE_NEED_MEMORY(texts[i], err);
         refs[i].size = sizeof refs[i];
         refs[i].work_item_id = texts[i];
     }
@@ -123,8 +122,7 @@ tide_status tide_cli_work_renew(tide_cli *cli, tide_error *err)
     const size_t count = (size_t)cli->arg_count;
     TIDE_CLEANUP(tide_freep) tide_work_ref *refs = calloc(count, sizeof *refs);
     TIDE_CLEANUP(tide_freep) char **texts = calloc(count, sizeof *texts);
-    if (!refs || !texts)
-        return tide_no_memory(err);
+    TIDE_NEED_MEMORY(refs && texts, err);
     const tide_status status = renew_parsed(cli, refs, texts, err);
     for (size_t i = 0; i < count; i++)
         free(texts[i]);

@@ -87,8 +87,7 @@ tide_status tide_cli_work_next(tide_cli *cli, tide_error *err)
     const size_t count = (size_t)given.count;
     TIDE_CLEANUP(tide_freep) tide_work_result *results = calloc(count + 1, sizeof *results);
     TIDE_CLEANUP(tide_freep) char **texts = calloc(count + 1, sizeof *texts);
-    if (!results || !texts)
-        return tide_no_memory(err);
+    TIDE_NEED_MEMORY(results && texts, err);
     tide_status status = TIDE_OK;
     for (size_t i = 0; i < count && status >= TIDE_OK; i++) {
         texts[i] = strdup(given.items[i]);

@@ -194,8 +194,7 @@ tide_status tide_cli_work_run(tide_cli *cli, tide_error *err)
     const char *url = tide_cli_text(cli, TIDE_CLI_STORE);
     TIDE_CLEANUP(tide_freep) char *store_url = malloc(strlen(url) + sizeof "TIDEMARK_STORE=");
     TIDE_CLEANUP(tide_freep) tide_work_children *children = calloc(1, sizeof *children);
-    if (!store_url || !children)
-        return tide_no_memory(err);
+    TIDE_NEED_MEMORY(store_url && children, err);
     (void)sprintf(store_url, "TIDEMARK_STORE=%s", url);
     children->argv = cli->command;
     children->store_url = store_url;

@@ -24,12 +24,8 @@ void tide_chain_set(tide_chain *chain, tide_view bytes)
 static tide_status find_in_task(tide_chain *out, tide_tx *tx, const tide_segment *segment,
                                 tide_error *err)
 {
-    TIDE_CLEANUP(tide_query_endp) tide_query *query = NULL;
-    const tide_status status = tide_tx_one(&query, tx, TIDE_SQL_FORK_CHAIN, err,
-                                           tide_bind_text("task_id", segment->task_id),
-                                           tide_bind_i64("number", segment->high));
-    if (status != TIDE_OK)
-        return status;
+    TIDE_QUERY_ONE(query, tx, TIDE_SQL_FORK_CHAIN, err, tide_bind_text("task_id", segment->task_id),
+                   tide_bind_i64("number", segment->high));
     (void)tide_query_col_i64(query); /* the number it belongs to */
     tide_chain_set(out, tide_query_col_blob(query));
     return TIDE_OK;

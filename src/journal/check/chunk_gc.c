@@ -24,9 +24,8 @@ static tide_status be_alone(tide_tx *tx, tide_error *err)
 static tide_status find_candidates(collect_step *step, tide_tx *tx, tide_error *err)
 {
     step->count = 0;
-    TIDE_CLEANUP(tide_query_endp) tide_query *query = NULL;
-    TIDE_TRY(tide_query_start(&query, tx, TIDE_SQL_CHUNKS_CANDIDATES, err,
-                              tide_bind_i64("after", step->after), tide_bind_i64("limit", STEP)));
+    TIDE_QUERY(query, tx, TIDE_SQL_CHUNKS_CANDIDATES, err, tide_bind_i64("after", step->after),
+               tide_bind_i64("limit", STEP));
     TIDE_EACH(tide_query_step(query, err)) {
         step->last = tide_query_col_i64(query);
         step->count++;
@@ -43,10 +42,8 @@ static tide_status collect(tide_tx *tx, void *arg, tide_error *err)
     TIDE_TRY(find_candidates(step, tx, err));
     if (step->count == 0)
         return TIDE_OK;
-    TIDE_CLEANUP(tide_query_endp) tide_query *query = NULL;
-    TIDE_TRY(tide_query_start(&query, tx, TIDE_SQL_CHUNKS_COLLECT, err,
-                              tide_bind_i64("first", step->after + 1),
-                              tide_bind_i64("last", step->last)));
+    TIDE_QUERY(query, tx, TIDE_SQL_CHUNKS_COLLECT, err, tide_bind_i64("first", step->after + 1),
+               tide_bind_i64("last", step->last));
     TIDE_EACH(tide_query_step(query, err)) {
         step->chunks++;
         step->bytes += tide_query_col_i64(query);
@@ -79,8 +76,7 @@ tide_status tide_journal_chunk_gc(tide_store *store, int64_t *chunks, int64_t *b
 
 static tide_status read_free_pages(tide_tx *tx, void *arg, tide_error *err)
 {
-    TIDE_CLEANUP(tide_query_endp) tide_query *query = NULL;
-    TIDE_TRY(tide_tx_one(&query, tx, TIDE_SQL_FILE_FREE_PAGES, err, TIDE_NO_BIND));
+    TIDE_QUERY_BY(query, tide_tx_one, tx, TIDE_SQL_FILE_FREE_PAGES, err, TIDE_NO_BIND);
     *(int64_t *)arg = tide_query_col_i64(query);
     return TIDE_OK;
 }

@@ -172,9 +172,7 @@ tide_status tide_journal_compact(tide_store *store, const tide_compaction *given
     if (policy->older_than_us < 0 || policy->up_to_global < 0)
         return tide_fail(err, TIDE_E_INVALID, "older than %" PRId64 " us, up to number %" PRId64,
                          policy->older_than_us, policy->up_to_global);
-    TIDE_CLEANUP(tide_freep) compact_step *step = calloc(1, sizeof *step);
-    if (!step)
-        return tide_no_memory(err);
+    TIDE_CLEANUP(tide_freep) TIDE_NEW(compact_step, step, err);
     step->policy = policy;
     step->keep = policy->keep == 0 ? TIDE_JOURNAL_KEEP_DEFAULT : policy->keep;
     if (step->keep < 0)

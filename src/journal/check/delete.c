@@ -61,9 +61,7 @@ tide_status tide_journal_delete(tide_store *store, const char *id_or_number, boo
                                 tide_error *err)
 {
     TIDE_NEED(store, err);
-    TIDE_CLEANUP(tide_freep) delete_request *request = calloc(1, sizeof *request);
-    if (!request)
-        return tide_no_memory(err);
+    TIDE_CLEANUP(tide_freep) TIDE_NEW(delete_request, request, err);
     request->id_or_number = id_or_number;
     request->is_forced = is_forced;
     TIDE_TRY(tide_store_write(store, delete_one, request, err));

@@ -24,8 +24,7 @@ static tide_status begin_before(tide_query **out, tide_tx *tx, const tide_sql *s
 static tide_status look_for_old(tide_tx *tx, void *arg, tide_error *err)
 {
     trim_step *step = arg;
-    TIDE_CLEANUP(tide_query_endp) tide_query *query = NULL;
-    TIDE_TRY(begin_before(&query, tx, TIDE_SQL_JOURNAL_EVENTS_OLD, step->keep_us, err));
+    TIDE_QUERY_BY(query, begin_before, tx, TIDE_SQL_JOURNAL_EVENTS_OLD, step->keep_us, err);
     TIDE_TRY(tide_query_one(query, err));
     step->has_more = tide_query_col_bool(query);
     return TIDE_OK;
@@ -42,8 +41,7 @@ static tide_status trim(tide_tx *tx, void *arg, tide_error *err)
     int64_t removed = 0;
     TIDE_TRY(tide_removal_begin(tx, err));
     TIDE_TRY(run(tx, TIDE_SQL_REMOVAL_PERMIT, err));
-    TIDE_CLEANUP(tide_query_endp) tide_query *query = NULL;
-    TIDE_TRY(begin_before(&query, tx, TIDE_SQL_JOURNAL_EVENTS_TRIM, step->keep_us, err));
+    TIDE_QUERY_BY(query, begin_before, tx, TIDE_SQL_JOURNAL_EVENTS_TRIM, step->keep_us, err);
     tide_query_bind_i64(query, "limit", STEP);
     TIDE_TRY(tide_query_run(query, &removed, err));
     step->has_more = removed == STEP;

@@ -49,11 +49,9 @@ tide_status tide_removal_read(tide_candidates *out, tide_tx *tx, const char *tas
                               int64_t before, int64_t older_us, tide_error *err)
 {
     out->count = 0;
-    TIDE_CLEANUP(tide_query_endp) tide_query *query = NULL;
-    TIDE_TRY(tide_query_start(
-        &query, tx, TIDE_SQL_REMOVAL_CANDIDATES, err, tide_bind_text("task_id", task_id),
-        tide_bind_i64("after", after), tide_bind_i64("before", before),
-        tide_bind_i64("limit", TIDE_REMOVAL_MAX), tide_bind_bool("yes", true)));
+    TIDE_QUERY(query, tx, TIDE_SQL_REMOVAL_CANDIDATES, err, tide_bind_text("task_id", task_id),
+               tide_bind_i64("after", after), tide_bind_i64("before", before),
+               tide_bind_i64("limit", TIDE_REMOVAL_MAX), tide_bind_bool("yes", true));
     if (older_us != 0)
         tide_journal_bind_bound(query, tx, "older", older_us);
     TIDE_EACH(tide_query_step(query, err))
@@ -81,9 +79,8 @@ static tide_status remove_rows(tide_tx *tx, const tide_candidates *candidates, i
             return tide_no_memory(err);
     if (tide_buffer_append_byte(&list, ']') < TIDE_OK)
         return tide_no_memory(err);
-    TIDE_CLEANUP(tide_query_endp) tide_query *query = NULL;
-    TIDE_TRY(tide_query_start(&query, tx, TIDE_SQL_REMOVAL_DO, err,
-                              tide_bind_view("numbers", tide_buffer_view(&list))));
+    TIDE_QUERY(query, tx, TIDE_SQL_REMOVAL_DO, err,
+               tide_bind_view("numbers", tide_buffer_view(&list)));
     int64_t changed = 0;
     TIDE_TRY(tide_query_run(query, &changed, err));
     if (changed != *removed)
@@ -143,9 +140,7 @@ static tide_status add_edges(spans *s, tide_tx *tx, tide_error *err)
     TIDE_CLEANUP(tide_buffer_done) tide_buffer list = {0};
     tide_buffer_init(&list, TIDE_REMOVAL_MAX * 48);
     TIDE_TRY(list_spans(&list, s, err));
-    TIDE_CLEANUP(tide_query_endp) tide_query *query = NULL;
-    TIDE_TRY(tide_query_start(&query, tx, TIDE_SQL_GAP_EDGES, err,
-                              tide_bind_view("runs", tide_buffer_view(&list))));
+    TIDE_QUERY(query, tx, TIDE_SQL_GAP_EDGES, err, tide_bind_view("runs", tide_buffer_view(&list)));
     TIDE_EACH(tide_query_step(query, err)) {
         span *edge = &s->rows[s->count++];
         *edge = (span){.first = tide_query_col_i64(query), .parts = 1};
@@ -168,9 +163,7 @@ static tide_status join_gaps(tide_tx *tx, const tide_candidates *candidates, int
                              tide_error *err)
 {
     const bool is_single = tide_store_engine(tide_tx_store(tx)) == TIDE_ENGINE_SQLITE;
-    TIDE_CLEANUP(tide_freep) spans *s = calloc(1, sizeof *s);
-    if (!s)
-        return tide_no_memory(err);
+    TIDE_CLEANUP(tide_freep) TIDE_NEW(spans, s, err);
     for (int i = 0; i < candidates->count; i++) {
         const int64_t number = candidates->rows[i].global_sequence;
         if (candidates->rows[i].is_going)
@@ -242,11 +235,9 @@ static void find_cuts(cuts *out, const tide_candidates *candidates, int64_t low,
 /* Cuts that were made before and have no surviving row between them and these become one with them. */
 static tide_status join_cuts(cuts *all, tide_tx *tx, const char *task_id, tide_error *err)
 {
-    TIDE_CLEANUP(tide_query_endp) tide_query *query = NULL;
-    TIDE_TRY(tide_query_start(&query, tx, TIDE_SQL_CUT_LIST, err,
-                              tide_bind_text("task_id", task_id),
-                              tide_bind_i64("low", all->rows[0].low),
-                              tide_bind_i64("high", all->rows[all->count - 1].high)));
+    TIDE_QUERY(query, tx, TIDE_SQL_CUT_LIST, err, tide_bind_text("task_id", task_id),
+               tide_bind_i64("low", all->rows[0].low),
+               tide_bind_i64("high", all->rows[all->count - 1].high));
     int at = 0;
     TIDE_EACH(tide_query_step(query, err)) {
         const int64_t first = tide_query_col_i64(query);
@@ -283,11 +274,10 @@ static tide_status read_neighbours(const tide_candidates *candidates, tide_tx *t
                                    const char *task_id, int64_t *low, int64_t *high,
                                    tide_error *err)
 {
-    TIDE_CLEANUP(tide_query_endp) tide_query *query = NULL;
-    TIDE_TRY(tide_tx_one(
-        &query, tx, TIDE_SQL_REMOVAL_NEIGHBOURS, err, tide_bind_text("task_id", task_id),
-        tide_bind_i64("first", candidates->rows[0].sequence_number),
-        tide_bind_i64("last", candidates->rows[candidates->count - 1].sequence_number)));
+    TIDE_QUERY_BY(query, tide_tx_one, tx, TIDE_SQL_REMOVAL_NEIGHBOURS, err,
+                  tide_bind_text("task_id", task_id),
+                  tide_bind_i64("first", candidates->rows[0].sequence_number),
+                  tide_bind_i64("last", candidates->rows[candidates->count - 1].sequence_number));
     *low = tide_query_col_i64(query);
     *high = tide_query_col_i64(query);
     return TIDE_OK;
@@ -296,9 +286,7 @@ static tide_status read_neighbours(const tide_candidates *candidates, tide_tx *t
 static tide_status record_cuts(tide_tx *tx, const char *task_id, const tide_candidates *candidates,
                                const char *reason, int64_t now_us, tide_error *err)
 {
-    TIDE_CLEANUP(tide_freep) cuts *all = calloc(1, sizeof *all);
-    if (!all)
-        return tide_no_memory(err);
+    TIDE_CLEANUP(tide_freep) TIDE_NEW(cuts, all, err);
     int64_t low = 0;
     int64_t high = 0;
     TIDE_TRY(read_neighbours(candidates, tx, task_id, &low, &high, err));

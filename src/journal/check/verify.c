@@ -146,10 +146,8 @@ static tide_status check_headless(task_check *check, tide_tx *tx, tide_error *er
 {
     const char *task_id = segment_of(check)->task_id;
     TIDE_CLEANUP(tide_query_endp) tide_query *query = NULL;
-    const tide_status status =
-        tide_tx_one(&query, tx, TIDE_SQL_FORK_TASK_EXISTS, err, tide_bind_text("task_id", task_id));
-    if (status != TIDE_OK)
-        return status < TIDE_OK ? status : TIDE_OK;
+    TIDE_OK_IF_NONE(tide_tx_one(&query, tx, TIDE_SQL_FORK_TASK_EXISTS, err,
+                                tide_bind_text("task_id", task_id)));
     tide_verify_say(&check->findings, "task %s: its counter is missing", task_id);
     check->page.invalid++;
     return TIDE_OK;
@@ -159,10 +157,9 @@ static tide_status check_headless(task_check *check, tide_tx *tx, tide_error *er
 static tide_status check_below(task_check *check, tide_tx *tx, tide_error *err)
 {
     const tide_segment *segment = segment_of(check);
-    TIDE_CLEANUP(tide_query_endp) tide_query *query = NULL;
-    TIDE_TRY(tide_tx_one(&query, tx, TIDE_SQL_VERIFY_BELOW, err,
-                         tide_bind_text("task_id", segment->task_id),
-                         tide_bind_i64("number", segment->low)));
+    TIDE_QUERY_BY(query, tide_tx_one, tx, TIDE_SQL_VERIFY_BELOW, err,
+                  tide_bind_text("task_id", segment->task_id),
+                  tide_bind_i64("number", segment->low));
     const int64_t count = tide_query_col_i64(query);
     if (count == 0)
         return TIDE_OK;

@@ -42,9 +42,8 @@ typedef struct number_check {
 static tide_status read_rows(number_check *check, tide_tx *tx, tide_error *err)
 {
     check->row_count = 0;
-    TIDE_CLEANUP(tide_query_endp) tide_query *query = NULL;
-    TIDE_TRY(tide_query_start(&query, tx, TIDE_SQL_VERIFY_NUMBERS, err,
-                              tide_bind_i64("after", check->after), tide_bind_i64("limit", PAGE)));
+    TIDE_QUERY(query, tx, TIDE_SQL_VERIFY_NUMBERS, err, tide_bind_i64("after", check->after),
+               tide_bind_i64("limit", PAGE));
     TIDE_EACH(tide_query_step(query, err)) {
         numbered_row *row = &check->rows[check->row_count++];
         row->number = tide_query_col_i64(query);
@@ -58,10 +57,8 @@ static tide_status read_rows(number_check *check, tide_tx *tx, tide_error *err)
 static tide_status read_gaps(number_check *check, tide_tx *tx, tide_error *err)
 {
     check->gap_count = 0;
-    TIDE_CLEANUP(tide_query_endp) tide_query *query = NULL;
-    TIDE_TRY(tide_query_start(&query, tx, TIDE_SQL_VERIFY_GAPS, err,
-                              tide_bind_i64("after", check->after),
-                              tide_bind_i64("until", check->until), tide_bind_i64("limit", PAGE)));
+    TIDE_QUERY(query, tx, TIDE_SQL_VERIFY_GAPS, err, tide_bind_i64("after", check->after),
+               tide_bind_i64("until", check->until), tide_bind_i64("limit", PAGE));
     TIDE_EACH(tide_query_step(query, err)) {
         span *gap = &check->gaps[check->gap_count++];
         gap->first = tide_query_col_i64(query);
@@ -176,9 +173,7 @@ static tide_status check_page(tide_tx *tx, void *arg, tide_error *err)
 tide_status tide_verify_numbers(tide_store *store, tide_journal_finding_fn *fn, void *arg,
                                 tide_journal_report *report, tide_error *err)
 {
-    TIDE_CLEANUP(tide_freep) number_check *check = calloc(1, sizeof *check);
-    if (!check)
-        return tide_no_memory(err);
+    TIDE_CLEANUP(tide_freep) TIDE_NEW(number_check, check, err);
     check->time_before_us =
         INT64_MIN + 1; /* before every time; one that is none reads as INT64_MIN */
     tide_buffer_init(&check->findings, FINDINGS_LEN);

@@ -6,6 +6,8 @@
 #include <zstd.h>
 #include <zstd_errors.h>
 
+#include "base/cleanup.h"
+
 /* All of these belong to the storage format. */
 enum {
     WINDOW_LEN = 64,  /* bytes that a hash knows */
@@ -104,8 +106,7 @@ tide_status tide_chunk_encode(tide_chunk_coder *coder, tide_view chunk, tide_buf
     assert(chunk.len <= TIDE_CHUNK_LEN_MAX);
     if (!coder->encoder)
         coder->encoder = ZSTD_createCCtx();
-    if (!coder->encoder)
-        return tide_no_memory(err);
+    TIDE_NEED_MEMORY(coder->encoder, err);
 
     char packed[TIDE_CHUNK_LEN_MAX];
     const size_t room = chunk.len > 0 ? chunk.len - 1 : 0; /* smaller, or not at all */
@@ -129,8 +130,7 @@ static tide_status unpack(tide_chunk_coder *coder, const tide_chunk_stored *stor
 {
     if (!coder->decoder)
         coder->decoder = ZSTD_createDCtx();
-    if (!coder->decoder)
-        return tide_no_memory(err);
+    TIDE_NEED_MEMORY(coder->decoder, err);
     const size_t len = ZSTD_decompressDCtx(coder->decoder, raw, (size_t)stored->raw_len,
                                            stored->bytes.ptr, stored->bytes.len);
     if (is_out_of_memory(len))

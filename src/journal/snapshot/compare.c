@@ -25,8 +25,7 @@ static tide_status load_one(tide_journal_page **out, tide_store *store, const ch
                             tide_error *err)
 {
     *out = tide_journal_page_new();
-    if (!*out)
-        return tide_no_memory(err);
+    TIDE_NEED_MEMORY(*out, err);
     load_request request = {.id_or_number = id_or_number, .page = *out};
     TIDE_TRY(tide_store_read(store, load, &request, err));
     return tide_journal_row_check(&(*out)->rows[0], err);

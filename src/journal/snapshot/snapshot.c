@@ -54,16 +54,13 @@ tide_status tide_snapshot_init(tide_snapshot *snapshot, tide_view state, tide_er
     if (state.len <= TIDE_JOURNAL_INLINE_MAX)
         return TIDE_OK;
     const size_t most = state.len / TIDE_CHUNK_LEN_MIN + 2;
-    snapshot->parts = calloc(most, sizeof *snapshot->parts);
-    if (!snapshot->parts)
-        return tide_no_memory(err);
+    TIDE_ALLOC(snapshot->parts, most, err);
     tide_chunker chunker;
     tide_chunker_init(&chunker, state);
     while (tide_chunker_next(&chunker, &snapshot->parts[snapshot->count].span))
         snapshot->count++;
     snapshot->digests = malloc((size_t)snapshot->count * TIDE_CHUNK_DIGEST_LEN);
-    if (!snapshot->digests)
-        return tide_no_memory(err);
+    TIDE_NEED_MEMORY(snapshot->digests, err);
     for (int i = 0; i < snapshot->count; i++)
         TIDE_TRY(tide_chunk_digest(bytes_of(snapshot, i), (uint8_t *)digest_of(snapshot, i), err));
     return write_note(snapshot, err);
@@ -93,10 +90,8 @@ static tide_status look_up(tide_tx *tx, void *arg, tide_error *err)
     tide_snapshot *snapshot = arg;
     for (int i = 0; i < snapshot->count; i++)
         snapshot->parts[i].is_known = false;
-    TIDE_CLEANUP(tide_query_endp) tide_query *query = NULL;
-    TIDE_TRY(tide_query_start(&query, tx, TIDE_SQL_CHUNKS_KNOWN, err,
-                              tide_bind_i64("count", snapshot->count),
-                              tide_bind_blob("digests", tide_snapshot_digests(snapshot))));
+    TIDE_QUERY(query, tx, TIDE_SQL_CHUNKS_KNOWN, err, tide_bind_i64("count", snapshot->count),
+               tide_bind_blob("digests", tide_snapshot_digests(snapshot)));
     TIDE_EACH(tide_query_step(query, err))
         snapshot->parts[tide_query_col_i64(query)].is_known = true;
     return TIDE_OK;
@@ -188,8 +183,7 @@ static tide_status list_missing(int **out, int *out_count, const tide_snapshot *
                                 tide_error *err)
 {
     int *missing = calloc((size_t)snapshot->count, sizeof *missing);
-    if (!missing)
-        return tide_no_memory(err);
+    TIDE_NEED_MEMORY(missing, err);
     int count = 0;
     for (int i = 0; i < snapshot->count; i++)
         if (!snapshot->parts[i].is_known)
@@ -239,9 +233,8 @@ tide_status tide_snapshot_store(tide_snapshot *snapshot, tide_tx *tx, tide_error
 tide_status tide_snapshot_load(char *out, int64_t len, int64_t chunk_count, tide_tx *tx,
                                int64_t global_sequence, tide_chunk_coder *coder, tide_error *err)
 {
-    TIDE_CLEANUP(tide_query_endp) tide_query *query = NULL;
-    TIDE_TRY(tide_query_start(&query, tx, TIDE_SQL_CHUNKS_OF, err,
-                              tide_bind_i64("global_sequence", global_sequence)));
+    TIDE_QUERY(query, tx, TIDE_SQL_CHUNKS_OF, err,
+               tide_bind_i64("global_sequence", global_sequence));
     TIDE_CLEANUP(tide_buffer_done) tide_buffer chunk = {0};
     tide_buffer_init(&chunk, TIDE_CHUNK_LEN_MAX);
     int64_t filled = 0;

@@ -182,14 +182,13 @@ static tide_status write_checkpoints(tide_exporter *e, tide_error *err)
     TIDE_CLEANUP(tide_checkpoint_iter_done) tide_checkpoint_iter walk = {0};
     TIDE_TRY(tide_checkpoint_iter_begin(&walk, e->store, &filter,
                                         TIDE_PAGE_SNAPSHOTS | TIDE_PAGE_ANNOTATIONS, err));
-    tide_status status = TIDE_OK;
-    while ((status = tide_checkpoint_iter_next(&walk, err)) == TIDE_OK) {
+    TIDE_EACH(tide_checkpoint_iter_next(&walk, err)) {
         for (int i = 0; i < walk.page->count; i++)
             TIDE_TRY(write_checkpoint(e, tide_checkpoint_iter_row(&walk, i), err));
         if (e->progress)
             e->progress(e->arg, e->counts.checkpoints, e->total);
     }
-    return status < TIDE_OK ? status : TIDE_OK;
+    return TIDE_OK;
 }
 
 static tide_status write_end(tide_exporter *e, tide_error *err)

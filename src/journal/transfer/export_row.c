@@ -37,8 +37,7 @@ static tide_status clean_tags(tide_checksum_fields *fields, tide_arena *arena, t
         return TIDE_OK;
     const char **tags =
         tide_arena_copy(arena, fields->tags, (size_t)fields->tag_count * sizeof *tags);
-    if (!tags)
-        return tide_no_memory(err);
+    TIDE_NEED_MEMORY(tags, err);
     for (int i = 0; i < fields->tag_count; i++)
         TIDE_TRY(clean_text(&tags[i], arena, err));
     fields->tags = tags;

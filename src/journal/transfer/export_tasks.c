@@ -60,9 +60,8 @@ static tide_status read_types(tide_tx *tx, void *arg, tide_error *err)
     tide_buffer_clear(&page->lines);
     page->count = 0;
     page->written = 0;
-    TIDE_CLEANUP(tide_query_endp) tide_query *query = NULL;
-    TIDE_TRY(tide_query_start(&query, tx, TIDE_SQL_EXPORT_TYPES, err,
-                              tide_bind_text("after", page->after), tide_bind_i64("limit", PAGE)));
+    TIDE_QUERY(query, tx, TIDE_SQL_EXPORT_TYPES, err, tide_bind_text("after", page->after),
+               tide_bind_i64("limit", PAGE));
     TIDE_EACH(tide_query_step(query, err)) {
         const tide_view type = tide_query_col_text(query);
         note_last(page, type);
@@ -85,11 +84,9 @@ static tide_status read_tasks(tide_tx *tx, void *arg, tide_error *err)
     tide_buffer_clear(&page->lines);
     page->count = 0;
     page->written = 0;
-    TIDE_CLEANUP(tide_query_endp) tide_query *query = NULL;
-    TIDE_TRY(tide_query_start(&query, tx, TIDE_SQL_EXPORT_TASKS, err,
-                              tide_bind_text("after", page->after),
-                              tide_bind_text("task_id", page->task_id),
-                              tide_bind_i64("head", page->head), tide_bind_i64("limit", PAGE)));
+    TIDE_QUERY(query, tx, TIDE_SQL_EXPORT_TASKS, err, tide_bind_text("after", page->after),
+               tide_bind_text("task_id", page->task_id), tide_bind_i64("head", page->head),
+               tide_bind_i64("limit", PAGE));
     tide_status status = TIDE_OK;
     while ((status = tide_query_step(query, err)) == TIDE_OK) {
         tide_json json;
@@ -116,9 +113,7 @@ static tide_status read_tasks(tide_tx *tx, void *arg, tide_error *err)
 static tide_status write_rows(tide_exporter *e, tide_tx_fn *read, const char *task_id,
                               int64_t *written, tide_error *err)
 {
-    TIDE_CLEANUP(tide_freep) row_page *page = calloc(1, sizeof *page);
-    if (!page)
-        return tide_no_memory(err);
+    TIDE_CLEANUP(tide_freep) TIDE_NEW(row_page, page, err);
     page->task_id = task_id;
     page->head = e->counts.head;
     tide_buffer_init(&page->lines, TIDE_EXPORT_LINE_MAX);

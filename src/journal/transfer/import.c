@@ -78,9 +78,7 @@ tide_status tide_journal_import(tide_store *store, tide_journal_read_fn *read, v
                                 tide_error *err)
 {
     TIDE_NEED(store && read, err);
-    TIDE_CLEANUP(importer_freep) importer *im = calloc(1, sizeof *im);
-    if (!im)
-        return tide_no_memory(err);
+    TIDE_CLEANUP(importer_freep) TIDE_NEW(importer, im, err);
     im->run.store = store;
     tide_identity identity;
     tide_store_identity(store, &identity);
@@ -88,8 +86,7 @@ tide_status tide_journal_import(tide_store *store, tide_journal_read_fn *read, v
     im->progress = progress;
     im->arg = arg;
     im->batch = tide_import_batch_new(&im->run);
-    if (!im->batch)
-        return tide_no_memory(err);
+    TIDE_NEED_MEMORY(im->batch, err);
     TIDE_TRY(tide_import_reader_init(&im->reader, read, arg, err));
     TIDE_TRY(tide_import_clean(store, err));
     TIDE_TRY(tide_import_run_begin(&im->run, err));

@@ -56,10 +56,9 @@ static tide_status find_stale(tide_tx *tx, void *arg, tide_error *err)
 tide_status tide_import_clean(tide_store *store, tide_error *err)
 {
     stale found = {0};
-    tide_status status = TIDE_OK;
-    while ((status = tide_store_read_local(store, find_stale, &found, err)) == TIDE_OK) {
+    TIDE_EACH(tide_store_read_local(store, find_stale, &found, err)) {
         TIDE_TRY(tide_import_clear(store, found.import_id, err));
         found.after = found.import_id;
     }
-    return status < TIDE_OK ? status : TIDE_OK;
+    return TIDE_OK;
 }

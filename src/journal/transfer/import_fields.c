@@ -3,6 +3,7 @@
 #include <inttypes.h>
 #include <string.h>
 
+#include "base/cleanup.h"
 #include "base/text/timefmt.h"
 #include "journal/annotate.h"
 #include "journal/check.h"
@@ -79,8 +80,7 @@ tide_status tide_import_tags(const tide_json_field *field, tide_checksum_fields 
         return tide_fail(err, TIDE_E_INVALID, "tags are an array");
     const char *tags[TIDE_IMPORT_TAGS_MAX];
     int count = 0;
-    tide_status status = TIDE_OK;
-    while ((status = tide_json_fields_next(&items, &item, err)) == TIDE_OK) {
+    TIDE_EACH(tide_json_fields_next(&items, &item, err)) {
         if (count == TIDE_IMPORT_TAGS_MAX)
             return tide_fail(err, TIDE_E_INVALID, "more than %d tags", TIDE_IMPORT_TAGS_MAX);
         tide_view tag;
@@ -90,7 +90,6 @@ tide_status tide_import_tags(const tide_json_field *field, tide_checksum_fields 
                              TIDE_JOURNAL_TAG_MAX);
         tags[count++] = tag.ptr;
     }
-    TIDE_TRY(status);
     out->tag_count = tide_checksum_sort_tags(tags, count);
     out->tags = tide_arena_copy(arena, tags, (size_t)out->tag_count * sizeof tags[0]);
     return out->tags ? TIDE_OK : tide_no_memory(err);
@@ -107,8 +106,7 @@ static tide_status check_annotation(const tide_json_field *item, tide_arena *are
     tide_json_fields fields;
     tide_json_field field;
     TIDE_TRY(tide_json_fields_begin(&fields, item->value, err));
-    tide_status status = TIDE_OK;
-    while ((status = tide_json_fields_next(&fields, &field, err)) == TIDE_OK) {
+    TIDE_EACH(tide_json_fields_next(&fields, &field, err)) {
         if (tide_json_field_is(&field, "severity"))
             TIDE_TRY(tide_import_text(&field, arena, &severity, err));
         else if (tide_json_field_is(&field, "note"))
@@ -120,7 +118,6 @@ static tide_status check_annotation(const tide_json_field *item, tide_arena *are
             return tide_fail(err, TIDE_E_INVALID, "an annotation has an unknown member");
         }
     }
-    TIDE_TRY(status);
     if (!severity || !note || time_len != TIDE_TIME_TEXT_SIZE - 1)
         return tide_fail(err, TIDE_E_INVALID,
                          "an annotation has severity, note and created_at to the microsecond");
@@ -136,12 +133,10 @@ static tide_status read_annotations(const tide_json_field *field, const char **o
     if (items.is_object)
         return tide_fail(err, TIDE_E_INVALID, "annotations are an array");
     bool is_empty = true;
-    tide_status status = TIDE_OK;
-    while ((status = tide_json_fields_next(&items, &item, err)) == TIDE_OK) {
+    TIDE_EACH(tide_json_fields_next(&items, &item, err)) {
         TIDE_TRY(check_annotation(&item, arena, err));
         is_empty = false;
     }
-    TIDE_TRY(status);
     *out = is_empty ? NULL : tide_arena_text(arena, field->value);
     return is_empty || *out ? TIDE_OK : tide_no_memory(err);
 }
@@ -154,8 +149,7 @@ tide_status tide_import_read_type(tide_import_type *out, tide_view object, tide_
     tide_json_fields fields;
     tide_json_field field;
     TIDE_TRY(tide_json_fields_begin(&fields, object, err));
-    tide_status status = TIDE_OK;
-    while ((status = tide_json_fields_next(&fields, &field, err)) == TIDE_OK) {
+    TIDE_EACH(tide_json_fields_next(&fields, &field, err)) {
         if (tide_json_field_is(&field, "checkpoint_type"))
             TIDE_TRY(tide_import_text(&field, arena, &out->type, err));
         else if (tide_json_field_is(&field, "is_resumable"))
@@ -163,7 +157,6 @@ tide_status tide_import_read_type(tide_import_type *out, tide_view object, tide_
         else if (tide_json_field_is(&field, "description"))
             TIDE_TRY(tide_import_text(&field, arena, &out->description, err));
     }
-    TIDE_TRY(status);
     if (!out->description)
         out->description = "";
     if (!out->type || !*out->type || strlen(out->type) > TIDE_JOURNAL_TYPE_MAX)
@@ -228,8 +221,7 @@ static tide_status read_origin(const tide_json_field *value, tide_import_checkpo
     tide_json_fields fields;
     tide_json_field field;
     TIDE_TRY(tide_json_fields_begin(&fields, value->value, err));
-    tide_status status = TIDE_OK;
-    while ((status = tide_json_fields_next(&fields, &field, err)) == TIDE_OK) {
+    TIDE_EACH(tide_json_fields_next(&fields, &field, err)) {
         if (tide_json_field_is(&field, "session"))
             TIDE_TRY(tide_import_text(&field, arena, &out->origin_session, err));
         else if (tide_json_field_is(&field, "global_sequence"))
@@ -237,7 +229,7 @@ static tide_status read_origin(const tide_json_field *value, tide_import_checkpo
         else if (tide_json_field_is(&field, "sequence_number"))
             TIDE_TRY(tide_import_number(&field, 0, &out->origin_number, err));
     }
-    return status < TIDE_OK ? status : TIDE_OK;
+    return TIDE_OK;
 }
 
 static tide_status read_member(const tide_json_field *field, tide_import_checkpoint *out,
@@ -300,9 +292,7 @@ tide_status tide_import_read_checkpoint(tide_import_checkpoint *out, tide_import
     tide_json_fields fields;
     tide_json_field field;
     TIDE_TRY(tide_json_fields_begin(&fields, object, err));
-    tide_status status = TIDE_OK;
-    while ((status = tide_json_fields_next(&fields, &field, err)) == TIDE_OK)
+    TIDE_EACH(tide_json_fields_next(&fields, &field, err))
         TIDE_TRY(read_member(&field, out, extent, arena, err));
-    TIDE_TRY(status);
     return check_checkpoint(out, extent, err);
 }

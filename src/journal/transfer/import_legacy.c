@@ -12,6 +12,7 @@
 #include <stdio.h>
 #include <string.h>
 
+#include "base/cleanup.h"
 #include "journal/check.h"
 #include "journal/transfer/import_fields.h"
 
@@ -216,8 +217,7 @@ static tide_status complete(tide_import_checkpoint *out, tide_view element, tide
         fields->trigger = "manual";
     if (!fields->snapshot.ptr) {
         fields->snapshot = tide_view_bytes(tide_arena_text(arena, element), element.len);
-        if (!fields->snapshot.ptr)
-            return tide_no_memory(err);
+        TIDE_NEED_MEMORY(fields->snapshot.ptr, err);
     }
     if (out->sequence_number < 1)
         return tide_fail(err, TIDE_E_INVALID, "a checkpoint without a sequence number from 1");
@@ -244,10 +244,8 @@ static tide_status read_element(tide_import_reader *reader, tide_import_checkpoi
     TIDE_TRY(tide_json_fields_begin(&fields, element, err));
     if (!fields.is_object)
         return tide_fail(err, TIDE_E_INVALID, "a checkpoint is an object");
-    tide_status status = TIDE_OK;
-    while ((status = tide_json_fields_next(&fields, &field, err)) == TIDE_OK)
+    TIDE_EACH(tide_json_fields_next(&fields, &field, err))
         TIDE_TRY(read_member(&field, out, arena, err));
-    TIDE_TRY(status);
     return complete(out, element, arena, err);
 }
 

@@ -45,8 +45,7 @@ static tide_status begin(tide_query **out, const publication *p, tide_tx *tx, co
 /* A statement that wants nothing but the import. */
 static tide_status run(const publication *p, tide_tx *tx, const tide_sql *sql, tide_error *err)
 {
-    TIDE_CLEANUP(tide_query_endp) tide_query *query = NULL;
-    TIDE_TRY(begin(&query, p, tx, sql, err));
+    TIDE_QUERY_BY(query, begin, p, tx, sql, err);
     return tide_query_run(query, NULL, err);
 }
 
@@ -54,8 +53,7 @@ static tide_status run(const publication *p, tide_tx *tx, const tide_sql *sql, t
 static tide_status run_at(const publication *p, tide_tx *tx, const tide_sql *sql, int64_t depth,
                           tide_error *err)
 {
-    TIDE_CLEANUP(tide_query_endp) tide_query *query = NULL;
-    TIDE_TRY(begin(&query, p, tx, sql, err));
+    TIDE_QUERY_BY(query, begin, p, tx, sql, err);
     tide_query_bind_i64(query, "depth", depth);
     return tide_query_run(query, NULL, err);
 }
@@ -71,13 +69,11 @@ static tide_status check_run(const publication *p, tide_tx *tx, tide_error *err)
 {
     int64_t now_us = 0;
     TIDE_TRY(tide_tx_now(tx, &now_us, err));
-    TIDE_CLEANUP(tide_query_endp) tide_query *touch = NULL;
-    TIDE_TRY(begin(&touch, p, tx, TIDE_SQL_IMPORT_RUN_TOUCH, err));
+    TIDE_QUERY_BY(touch, begin, p, tx, TIDE_SQL_IMPORT_RUN_TOUCH, err);
     tide_query_bind_time(touch, "now", now_us);
     int64_t changed = 0;
     TIDE_TRY(tide_query_run(touch, &changed, err));
-    TIDE_CLEANUP(tide_query_endp) tide_query *query = NULL;
-    TIDE_TRY(begin(&query, p, tx, TIDE_SQL_IMPORT_COUNT, err));
+    TIDE_QUERY_BY(query, begin, p, tx, TIDE_SQL_IMPORT_COUNT, err);
     TIDE_TRY(tide_query_one(query, err));
     const int64_t tasks = tide_query_col_i64(query);
     (void)tide_query_col_i64(query); /* without a depth: looked at before */
@@ -92,8 +88,7 @@ static tide_status check_run(const publication *p, tide_tx *tx, tide_error *err)
 /* What this store has removed is taken out of what was staged. */
 static tide_status drop_removed(publication *p, tide_tx *tx, tide_error *err)
 {
-    TIDE_CLEANUP(tide_query_endp) tide_query *query = NULL;
-    TIDE_TRY(begin(&query, p, tx, TIDE_SQL_IMPORT_DROP_REMOVED, err));
+    TIDE_QUERY_BY(query, begin, p, tx, TIDE_SQL_IMPORT_DROP_REMOVED, err);
     tide_query_bind_bool(query, "is_own", p->run->is_own);
     tide_query_bind_text(query, "session", p->run->session);
     int64_t dropped = 0;
@@ -105,8 +100,7 @@ static tide_status drop_removed(publication *p, tide_tx *tx, tide_error *err)
 static tide_status read_new(publication *p, tide_tx *tx, tide_error *err)
 {
     TIDE_TRY(drop_removed(p, tx, err));
-    TIDE_CLEANUP(tide_query_endp) tide_query *query = NULL;
-    TIDE_TRY(begin(&query, p, tx, TIDE_SQL_IMPORT_NEW_ROWS, err));
+    TIDE_QUERY_BY(query, begin, p, tx, TIDE_SQL_IMPORT_NEW_ROWS, err);
     TIDE_TRY(tide_query_one(query, err));
     p->new_count = tide_query_col_i64(query);
     p->lowest = tide_query_col_i64(query);
@@ -118,8 +112,7 @@ static tide_status read_new(publication *p, tide_tx *tx, tide_error *err)
 /* Same id, same content: it is here already. Same id, other content: nothing is changed. */
 static tide_status check_same(const publication *p, tide_tx *tx, tide_error *err)
 {
-    TIDE_CLEANUP(tide_query_endp) tide_query *query = NULL;
-    TIDE_TRY(begin(&query, p, tx, TIDE_SQL_IMPORT_MISMATCH, err));
+    TIDE_QUERY_BY(query, begin, p, tx, TIDE_SQL_IMPORT_MISMATCH, err);
     const tide_status status = tide_query_one(query, err);
     TIDE_TRY(status);
     if (status == TIDE_OK) {
@@ -128,8 +121,7 @@ static tide_status check_same(const publication *p, tide_tx *tx, tide_error *err
                          "checkpoint %.*s is here already, with other content", (int)id.len,
                          id.ptr);
     }
-    TIDE_CLEANUP(tide_query_endp) tide_query *plain = NULL;
-    TIDE_TRY(begin(&plain, p, tx, TIDE_SQL_IMPORT_KNOWN_PLAIN_COUNT, err));
+    TIDE_QUERY_BY(plain, begin, p, tx, TIDE_SQL_IMPORT_KNOWN_PLAIN_COUNT, err);
     TIDE_TRY(tide_query_one(plain, err));
     if (tide_query_col_i64(plain) > p->run->known_plain)
         return tide_fail(err, TIDE_E_CONFLICT,
@@ -139,11 +131,8 @@ static tide_status check_same(const publication *p, tide_tx *tx, tide_error *err
 
 static tide_status check_types(const publication *p, tide_tx *tx, tide_error *err)
 {
-    TIDE_CLEANUP(tide_query_endp) tide_query *query = NULL;
-    TIDE_TRY(begin(&query, p, tx, TIDE_SQL_IMPORT_ROW_WITHOUT_TYPE, err));
-    const tide_status status = tide_query_one(query, err);
-    if (status != TIDE_OK)
-        return status < TIDE_OK ? status : TIDE_OK;
+    TIDE_QUERY_BY(query, begin, p, tx, TIDE_SQL_IMPORT_ROW_WITHOUT_TYPE, err);
+    TIDE_OK_IF_NONE(tide_query_one(query, err));
     const tide_view id = tide_query_col_text(query);
     const tide_view type = tide_query_col_text(query);
     return tide_fail(err, TIDE_E_INVALID, "checkpoint %.*s has an unknown type '%.*s'", (int)id.len,
@@ -154,8 +143,7 @@ static tide_status check_types(const publication *p, tide_tx *tx, tide_error *er
 static tide_status ask(int64_t *out, const publication *p, tide_tx *tx, const tide_sql *sql,
                        tide_error *err)
 {
-    TIDE_CLEANUP(tide_query_endp) tide_query *query = NULL;
-    TIDE_TRY(begin(&query, p, tx, sql, err));
+    TIDE_QUERY_BY(query, begin, p, tx, sql, err);
     TIDE_TRY(tide_query_one(query, err));
     *out = tide_query_col_i64(query);
     return TIDE_OK;
@@ -166,8 +154,7 @@ static tide_status is_nothing_new(bool *out, int64_t *store_head, const publicat
                                   tide_error *err)
 {
     *out = false;
-    TIDE_CLEANUP(tide_query_endp) tide_query *head = NULL;
-    TIDE_TRY(tide_tx_one(&head, tx, TIDE_SQL_JOURNAL_HEAD_GET, err, TIDE_NO_BIND));
+    TIDE_QUERY_BY(head, tide_tx_one, tx, TIDE_SQL_JOURNAL_HEAD_GET, err, TIDE_NO_BIND);
     const int64_t last = tide_query_col_i64(head);
     if (p->new_count > 0 || last < p->run->head)
         return TIDE_OK;
@@ -187,8 +174,7 @@ static tide_status is_nothing_new(bool *out, int64_t *store_head, const publicat
 static tide_status add_tasks(const publication *p, tide_tx *tx, tide_error *err)
 {
     TIDE_TRY(run(p, tx, TIDE_SQL_IMPORT_TASKS_MARK, err));
-    TIDE_CLEANUP(tide_query_endp) tide_query *query = NULL;
-    TIDE_TRY(begin(&query, p, tx, TIDE_SQL_IMPORT_TASKS_PUBLISH, err));
+    TIDE_QUERY_BY(query, begin, p, tx, TIDE_SQL_IMPORT_TASKS_PUBLISH, err);
     tide_query_bind_bool(query, "yes", true);
     return tide_query_run(query, NULL, err);
 }
@@ -198,9 +184,7 @@ static tide_status lock(publication *p, tide_tx *tx, tide_error *err)
 {
     if (tide_store_engine(tide_tx_store(tx)) == TIDE_ENGINE_POSTGRES)
         TIDE_TRY(run(p, tx, TIDE_SQL_IMPORT_HEADS_LOCK, err));
-    TIDE_CLEANUP(tide_query_endp) tide_query *query = NULL;
-    TIDE_TRY(
-        tide_query_start(&query, tx, TIDE_SQL_IMPORT_HEAD_LOCK, err, tide_bind_clock("clock")));
+    TIDE_QUERY(query, tx, TIDE_SQL_IMPORT_HEAD_LOCK, err, tide_bind_clock("clock"));
     TIDE_TRY(tide_tx_declare_counter(tx, "journal/2", &query, &p->head, err));
     TIDE_TRY(tide_journal_event_declare(tx, &p->range, err));
     return tide_tx_take_counters(tx, err);
@@ -228,8 +212,7 @@ static tide_status decide_numbers(publication *p, tide_error *err)
 
 static tide_status order_rows(const publication *p, tide_tx *tx, tide_error *err)
 {
-    TIDE_CLEANUP(tide_query_endp) tide_query *query = NULL;
-    TIDE_TRY(begin(&query, p, tx, TIDE_SQL_IMPORT_ORDER_FILL, err));
+    TIDE_QUERY_BY(query, begin, p, tx, TIDE_SQL_IMPORT_ORDER_FILL, err);
     tide_query_bind_bool(query, "is_kept", p->is_kept);
     tide_query_bind_bool(query, "is_by_place", !p->is_distinct);
     tide_query_bind_i64(query, "head", p->head);
@@ -238,8 +221,7 @@ static tide_status order_rows(const publication *p, tide_tx *tx, tide_error *err
 
 static tide_status record_gaps(const publication *p, tide_tx *tx, tide_error *err)
 {
-    TIDE_CLEANUP(tide_query_endp) tide_query *between = NULL;
-    TIDE_TRY(begin(&between, p, tx, TIDE_SQL_IMPORT_GAPS_PUBLISH, err));
+    TIDE_QUERY_BY(between, begin, p, tx, TIDE_SQL_IMPORT_GAPS_PUBLISH, err);
     tide_query_bind_i64(between, "head", p->head);
     TIDE_TRY(tide_query_run(between, NULL, err));
     const int64_t last_row = p->new_count > 0 ? p->last_new : p->head;
@@ -279,8 +261,7 @@ static tide_status set_fork(tide_tx *tx, const char *task_id, const char *parent
 
 static tide_status set_forks(const publication *p, tide_tx *tx, int64_t depth, tide_error *err)
 {
-    TIDE_CLEANUP(tide_query_endp) tide_query *query = NULL;
-    TIDE_TRY(begin(&query, p, tx, TIDE_SQL_IMPORT_FORKS, err));
+    TIDE_QUERY_BY(query, begin, p, tx, TIDE_SQL_IMPORT_FORKS, err);
     tide_query_bind_i64(query, "depth", depth);
     tide_query_bind_bool(query, "yes", true);
     TIDE_EACH(tide_query_step(query, err)) {
@@ -313,8 +294,7 @@ static tide_status publish_depth(const publication *p, tide_tx *tx, int64_t dept
 
 static tide_status read_result(publication *p, tide_tx *tx, tide_error *err)
 {
-    TIDE_CLEANUP(tide_query_endp) tide_query *query = NULL;
-    TIDE_TRY(begin(&query, p, tx, TIDE_SQL_IMPORT_RESULT, err));
+    TIDE_QUERY_BY(query, begin, p, tx, TIDE_SQL_IMPORT_RESULT, err);
     TIDE_TRY(tide_query_one(query, err));
     p->counts.checkpoints = tide_query_col_i64(query);
     p->counts.renumbered = tide_query_col_i64(query);

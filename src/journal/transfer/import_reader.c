@@ -5,6 +5,7 @@
 #include <stdio.h>
 #include <string.h>
 
+#include "base/cleanup.h"
 #include "base/interface/caller.h"
 #include "journal/transfer/import_fields.h"
 #include "journal/transfer/json_fields.h"
@@ -144,8 +145,7 @@ static tide_status read_header(tide_import_reader *reader, tide_arena *arena, ti
     tide_json_fields fields;
     tide_json_field field;
     TIDE_TRY(tide_json_fields_begin(&fields, tide_buffer_view(&reader->line), err));
-    tide_status status = TIDE_OK;
-    while ((status = tide_json_fields_next(&fields, &field, err)) == TIDE_OK) {
+    TIDE_EACH(tide_json_fields_next(&fields, &field, err)) {
         if (tide_json_field_is(&field, "version"))
             TIDE_TRY(tide_json_field_i64(&field, &version, err));
         else if (tide_json_field_is(&field, "session"))
@@ -155,7 +155,6 @@ static tide_status read_header(tide_import_reader *reader, tide_arena *arena, ti
         else if (tide_json_field_is(&field, "checkpoints"))
             TIDE_TRY(tide_import_number(&field, 0, &header->checkpoints, err));
     }
-    TIDE_TRY(status);
     if (version > TIDE_EXPORT_VERSION)
         return tide_fail(err, TIDE_E_NEWER,
                          "an export of version %" PRId64 "; this program reads version %d", version,
@@ -174,8 +173,7 @@ static tide_status read_end(tide_import_reader *reader, tide_view object, tide_e
     tide_json_fields fields;
     tide_json_field field;
     TIDE_TRY(tide_json_fields_begin(&fields, object, err));
-    tide_status status = TIDE_OK;
-    while ((status = tide_json_fields_next(&fields, &field, err)) == TIDE_OK) {
+    TIDE_EACH(tide_json_fields_next(&fields, &field, err)) {
         if (tide_json_field_is(&field, "tasks"))
             TIDE_TRY(tide_json_field_i64(&field, &tasks, err));
         else if (tide_json_field_is(&field, "checkpoints"))
@@ -183,7 +181,6 @@ static tide_status read_end(tide_import_reader *reader, tide_view object, tide_e
         else if (tide_json_field_is(&field, "sha256"))
             TIDE_TRY(tide_import_digest(&field, &want, err));
     }
-    TIDE_TRY(status);
     TIDE_TRY(tide_sha256_finish(&reader->sha, have.bytes, err));
     if (!tide_checksum_equal(&have, tide_view_bytes(want.bytes, sizeof want.bytes)))
         return tide_fail(err, TIDE_E_DAMAGED, "the digest at its end is another");
@@ -241,8 +238,7 @@ static tide_status read_parts(tide_import_reader *reader, const tide_import_exte
                    ? TIDE_OK
                    : tide_fail(err, TIDE_E_INVALID, "the snapshot has another length");
     char *text = tide_arena_alloc(arena, (size_t)extent->len + 1);
-    if (!text)
-        return tide_no_memory(err);
+    TIDE_NEED_MEMORY(text, err);
     int64_t filled = 0;
     for (int64_t i = 0; i < extent->parts; i++) {
         int64_t len = 0;
@@ -270,8 +266,7 @@ static tide_status read_checkpoint(tide_import_reader *reader, tide_view object,
         checkpoint->origin_session = tide_arena_text(arena, tide_view_of(reader->header.session));
         checkpoint->origin_global = checkpoint->global_sequence;
         checkpoint->origin_number = checkpoint->sequence_number;
-        if (!checkpoint->origin_session)
-            return tide_no_memory(err);
+        TIDE_NEED_MEMORY(checkpoint->origin_session, err);
     }
     TIDE_TRY(read_parts(reader, &extent, checkpoint, arena, err));
     tide_checksum have;

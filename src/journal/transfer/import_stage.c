@@ -60,10 +60,8 @@ tide_status tide_import_run_begin(tide_import_run *run, tide_error *err)
 static tide_status touch(const tide_import_run *run, tide_tx *tx, int64_t *now_us, tide_error *err)
 {
     TIDE_TRY(tide_tx_now(tx, now_us, err));
-    TIDE_CLEANUP(tide_query_endp) tide_query *query = NULL;
-    TIDE_TRY(tide_query_start(&query, tx, TIDE_SQL_IMPORT_RUN_TOUCH, err,
-                              tide_bind_i64("import_id", run->import_id),
-                              tide_bind_time("now", *now_us)));
+    TIDE_QUERY(query, tx, TIDE_SQL_IMPORT_RUN_TOUCH, err,
+               tide_bind_i64("import_id", run->import_id), tide_bind_time("now", *now_us));
     int64_t changed = 0;
     TIDE_TRY(tide_query_run(query, &changed, err));
     if (changed != 1)
@@ -129,9 +127,8 @@ static tide_status defer_row(const tide_import_run *run, const tide_import_check
                              const tide_snapshot *snapshot, int64_t ordinal, tide_tx *tx,
                              tide_error *err)
 {
-    TIDE_CLEANUP(tide_query_endp) tide_query *query = NULL;
-    TIDE_TRY(tide_query_start(
-        &query, tx, TIDE_SQL_IMPORT_STAGE_ROW, err, tide_bind_i64("import_id", run->import_id),
+    TIDE_QUERY(
+        query, tx, TIDE_SQL_IMPORT_STAGE_ROW, err, tide_bind_i64("import_id", run->import_id),
         tide_bind_i64("ordinal", ordinal), tide_bind_i64("source_global", row->global_sequence),
         tide_bind_i64("source_number", row->sequence_number),
         tide_bind_text("checkpoint_id", row->fields.checkpoint_id),
@@ -150,7 +147,7 @@ static tide_status defer_row(const tide_import_run *run, const tide_import_check
         tide_bind_text("origin_session", row->origin_session),
         tide_bind_i64("origin_global", row->origin_global),
         tide_bind_i64("origin_number", row->origin_number),
-        tide_bind_text("annotations", row->annotations)));
+        tide_bind_text("annotations", row->annotations));
     TIDE_CLEANUP(tide_buffer_done) tide_buffer list = {0};
     tide_buffer_init(&list, TIDE_IMPORT_TAGS_MAX * (TIDE_JOURNAL_TAG_MAX * 6 + 4));
     tide_status status = TIDE_OK;
@@ -243,9 +240,8 @@ static tide_status find_depths(tide_tx *tx, void *arg, tide_error *err)
 
 static tide_status check_counts(tide_import_run *run, tide_tx *tx, tide_error *err)
 {
-    TIDE_CLEANUP(tide_query_endp) tide_query *query = NULL;
-    TIDE_TRY(tide_tx_one(&query, tx, TIDE_SQL_IMPORT_COUNT, err,
-                         tide_bind_i64("import_id", run->import_id)));
+    TIDE_QUERY_BY(query, tide_tx_one, tx, TIDE_SQL_IMPORT_COUNT, err,
+                  tide_bind_i64("import_id", run->import_id));
     const int64_t tasks = tide_query_col_i64(query);
     const int64_t circular = tide_query_col_i64(query);
     run->depth_max = tide_query_col_i64(query);
@@ -267,10 +263,8 @@ static tide_status check_whole(tide_tx *tx, void *arg, tide_error *err)
     tide_import_run *run = arg;
     TIDE_TRY(check_counts(run, tx, err));
     TIDE_CLEANUP(tide_query_endp) tide_query *query = NULL;
-    const tide_status status = tide_tx_one(&query, tx, TIDE_SQL_IMPORT_ROW_WITHOUT_TASK, err,
-                                           tide_bind_i64("import_id", run->import_id));
-    if (status != TIDE_OK)
-        return status < TIDE_OK ? status : TIDE_OK;
+    TIDE_OK_IF_NONE(tide_tx_one(&query, tx, TIDE_SQL_IMPORT_ROW_WITHOUT_TASK, err,
+                                tide_bind_i64("import_id", run->import_id)));
     const tide_view id = tide_query_col_text(query);
     return tide_fail(err, TIDE_E_DAMAGED,
                      "the export is damaged: the task of checkpoint %.*s is not in it", (int)id.len,
@@ -308,11 +302,9 @@ static tide_status check_plain_page(tide_tx *tx, void *arg, tide_error *err)
 {
     plain_check *check = arg;
     check->count = 0;
-    TIDE_CLEANUP(tide_query_endp) tide_query *query = NULL;
-    TIDE_TRY(tide_query_start(&query, tx, TIDE_SQL_IMPORT_KNOWN_PLAIN, err,
-                              tide_bind_i64("import_id", check->run->import_id),
-                              tide_bind_i64("after", check->after),
-                              tide_bind_i64("limit", PLAIN_PAGE)));
+    TIDE_QUERY(query, tx, TIDE_SQL_IMPORT_KNOWN_PLAIN, err,
+               tide_bind_i64("import_id", check->run->import_id),
+               tide_bind_i64("after", check->after), tide_bind_i64("limit", PLAIN_PAGE));
     TIDE_EACH(tide_query_step(query, err)) {
         check->last = tide_query_col_i64(query);
         const int64_t global_sequence = tide_query_col_i64(query);
@@ -326,8 +318,7 @@ static tide_status check_plain_page(tide_tx *tx, void *arg, tide_error *err)
 static tide_status check_plain(tide_import_run *run, tide_error *err)
 {
     TIDE_CLEANUP(tide_journal_page_freep) tide_journal_page *page = tide_journal_page_new();
-    if (!page)
-        return tide_no_memory(err);
+    TIDE_NEED_MEMORY(page, err);
     plain_check check = {.run = run, .page = page};
     tide_arena_init(&check.arena, TIDE_IMPORT_ROOM_MAX);
     tide_status status = TIDE_OK;

@@ -4,6 +4,8 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "base/cleanup.h"
+
 tide_status tide_json_fields_begin(tide_json_fields *fields, tide_view text, tide_error *err)
 {
     tide_json_scan_init(&fields->scan, text);
@@ -151,8 +153,7 @@ tide_status tide_json_field_text(const tide_json_field *field, tide_arena *arena
                                  tide_error *err)
 {
     char *text = tide_arena_alloc(arena, field->value.len + 1);
-    if (!text)
-        return tide_no_memory(err);
+    TIDE_NEED_MEMORY(text, err);
     return tide_json_field_decode(field, text, out, err);
 }
 

@@ -4,6 +4,7 @@
 #include <pthread.h>
 #include <stdlib.h>
 
+#include "base/cleanup.h"
 #include "base/thread.h"
 #include "net/call/call_core.h"
 
@@ -78,9 +79,7 @@ void tide_pool_free(tide_pool *pool)
 
 tide_status tide_pool_new(tide_pool **out, size_t threads, size_t queue_max, tide_error *err)
 {
-    tide_pool *pool = calloc(1, sizeof *pool);
-    if (!pool)
-        return tide_no_memory(err);
+    TIDE_NEW(tide_pool, pool, err);
     (void)pthread_mutex_init(&pool->lock, NULL);
     (void)pthread_cond_init(&pool->changed, NULL);
     pool->threads = calloc(threads, sizeof *pool->threads);

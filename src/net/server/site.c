@@ -4,6 +4,8 @@
 #ifdef __GLIBC__
 #include <malloc.h>
 
+#include "base/cleanup.h"
+
 #endif
 
 enum {
@@ -22,9 +24,7 @@ tide_status tide_site_new(tide_site **out, tide_env *env, const tide_net_limits 
     if (limits)
         chosen = *limits;
     TIDE_TRY(tide_net_limits_check(&chosen, err));
-    tide_site *site = calloc(1, sizeof *site);
-    if (!site)
-        return tide_no_memory(err);
+    TIDE_NEW(tide_site, site, err);
     atomic_init(&site->refs, 1);
     site->env = env;
     site->limits = chosen;

@@ -193,9 +193,7 @@ static tide_status copy_path(char **out, const char *path, tide_error *err)
 static tide_status open_tls(tide_tls **out, const tide_tls_options *options, bool is_server,
                             tide_error *err)
 {
-    TIDE_CLEANUP(tide_tls_closep) tide_tls *tls = calloc(1, sizeof *tls);
-    if (!tls)
-        return tide_no_memory(err);
+    TIDE_CLEANUP(tide_tls_closep) TIDE_NEW(tide_tls, tls, err);
     (void)pthread_mutex_init(&tls->reading, NULL);
     (void)pthread_mutex_init(&tls->lock, NULL);
     tls->is_server = is_server;

@@ -59,8 +59,7 @@ static tide_status read_certificates(STACK_OF(X509) * *out, const file_text *tex
 {
     TIDE_CLEANUP(free_bio) BIO *in = open_text(text);
     *out = sk_X509_new_null();
-    if (!in || !*out)
-        return tide_no_memory(err);
+    TIDE_NEED_MEMORY(in && *out, err);
     ERR_clear_error();
     for (;;) {
         X509 *cert = PEM_read_bio_X509(in, NULL, NULL, NULL);
@@ -93,8 +92,7 @@ static tide_status read_key(EVP_PKEY **out, const file_text *text, const char *p
                             tide_error *err)
 {
     TIDE_CLEANUP(free_bio) BIO *in = open_text(text);
-    if (!in)
-        return tide_no_memory(err);
+    TIDE_NEED_MEMORY(in, err);
     bool was_asked = false;
     ERR_clear_error();
     *out = PEM_read_bio_PrivateKey(in, NULL, refuse_passphrase, &was_asked);

@@ -287,10 +287,7 @@ tide_status tide_query_child_run(tide_error *err)
         TIDE_TRY(tide_query_frame_next(tide_buffer_view(&c.in), TIDE_QUERY_FRAME_MAX, &type, &body,
                                        &used, err));
         if (used == 0) {
-            const tide_status status = read_some(&c, err);
-            TIDE_TRY(status);
-            if (status == TIDE_NONE)
-                return TIDE_OK;
+            TIDE_OK_IF_NONE(read_some(&c, err));
             continue;
         }
         TIDE_TRY(serve(&c, type, body, err));

@@ -9,6 +9,7 @@
 
 #include "base/cleanup.h"
 #include "base/file.h"
+#include "base/lock.h"
 #include "base/thread.h"
 
 enum { CALLER_SIZE = 128 };
@@ -70,10 +71,9 @@ static void stop_query(tide_call *call, void *arg)
 {
     (void)call;
     hook *h = arg;
-    (void)pthread_mutex_lock(&h->lock);
+    TIDE_HOLD(&h->lock);
     if (h->fd >= 0)
         signal_fd(h->fd);
-    (void)pthread_mutex_unlock(&h->lock);
 }
 
 static hook *hook_on(const tide_query_slot *slot, tide_call *call)
@@ -89,9 +89,8 @@ static hook *hook_on(const tide_query_slot *slot, tide_call *call)
 
 static void unhook(hook *h)
 {
-    (void)pthread_mutex_lock(&h->lock);
+    TIDE_HOLD(&h->lock);
     h->fd = -1;
-    (void)pthread_mutex_unlock(&h->lock);
 }
 
 /* ---- work ---- */
@@ -105,10 +104,8 @@ static void job_free(job *j)
 
 static bool is_closing(tide_query_pool *pool)
 {
-    (void)pthread_mutex_lock(&pool->lock);
-    const bool is = pool->is_closing;
-    (void)pthread_mutex_unlock(&pool->lock);
-    return is;
+    TIDE_HOLD(&pool->lock);
+    return pool->is_closing;
 }
 
 static void serve(tide_query_slot *slot, job *j)
@@ -130,7 +127,7 @@ static void serve(tide_query_slot *slot, job *j)
 /* NULL: the pool closes. */
 static job *next_job(tide_query_pool *pool)
 {
-    (void)pthread_mutex_lock(&pool->lock);
+    TIDE_HOLD(&pool->lock);
     while (!pool->first && !pool->is_closing)
         (void)pthread_cond_wait(&pool->has_work, &pool->lock);
     job *j = pool->is_closing ? NULL : pool->first;
@@ -140,7 +137,6 @@ static job *next_job(tide_query_pool *pool)
             pool->last = &pool->first;
         pool->count--;
     }
-    (void)pthread_mutex_unlock(&pool->lock);
     return j;
 }
 
@@ -184,7 +180,7 @@ static const char *enqueue(tide_query_pool *pool, job *j)
 {
     const int64_t max = pool->limits.query_queue;
     const char *why = NULL;
-    (void)pthread_mutex_lock(&pool->lock);
+    TIDE_HOLD(&pool->lock);
     if (pool->is_closing)
         why = "the daemon stops";
     else if (pool->count >= max)
@@ -197,7 +193,6 @@ static const char *enqueue(tide_query_pool *pool, job *j)
         pool->count++;
         (void)pthread_cond_signal(&pool->has_work);
     }
-    (void)pthread_mutex_unlock(&pool->lock);
     return why;
 }
 
@@ -306,9 +301,7 @@ static tide_status start(tide_query_pool *pool, tide_error *err)
 tide_status tide_query_pool_open(tide_query_pool **out, const tide_query_pool_options *options,
                                  tide_error *err)
 {
-    tide_query_pool *pool = calloc(1, sizeof *pool);
-    if (!pool)
-        return tide_no_memory(err);
+    TIDE_NEW(tide_query_pool, pool, err);
     pool->limits = *options->limits;
     pool->program = options->program;
     pool->metrics = options->metrics;

@@ -179,9 +179,7 @@ static tide_status move_bytes(tide_query_process *process, exchange *with, tide_
     if (fds[1].revents != 0)
         return fail_killed(process, KILLED_CALLER, with, err);
     if (fds[2].revents != 0) {
-        const tide_status written = write_some(process, err);
-        if (written != TIDE_OK)
-            return written;
+        TIDE_TRY_FOUND(write_some(process, err));
     }
     if (fds[0].revents != 0)
         return read_some(process, err);
@@ -206,8 +204,7 @@ static tide_status read_columns(exchange *with, tide_view body, tide_error *err)
         return fail_malformed(err);
     TIDE_CLEANUP(tide_freep) char *texts = malloc(body.len + (size_t)count + 1);
     const char *names[TIDE_QUERY_COLUMNS_MAX + 1];
-    if (!texts)
-        return tide_no_memory(err);
+    TIDE_NEED_MEMORY(texts, err);
     char *at = texts;
     for (uint64_t i = 0; i < count; i++) {
         tide_view name;
@@ -391,8 +388,7 @@ static tide_status add_directory(tide_query_process *process, const char *direct
     if (process->directory_count == TIDE_QUERY_DIRECTORIES_MAX) /* the oldest may be of no use */
         free(process->directories[--process->directory_count]);
     char *copy = strdup(directory);
-    if (!copy)
-        return tide_no_memory(err);
+    TIDE_NEED_MEMORY(copy, err);
     process->directories[process->directory_count++] = copy;
     stop(process, NULL);
     return TIDE_OK;
@@ -566,9 +562,7 @@ const tide_lake_runner *tide_query_process_runner(tide_query_process *process)
 tide_status tide_query_process_open(tide_query_process **out,
                                     const tide_query_process_options *options, tide_error *err)
 {
-    tide_query_process *process = calloc(1, sizeof *process);
-    if (!process)
-        return tide_no_memory(err);
+    TIDE_NEW(tide_query_process, process, err);
     process->options = *options;
     process->env = tide_env_system();
     process->at = (tide_child_started){.in_fd = -1, .out_fd = -1};

@@ -4,6 +4,7 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "base/cleanup.h"
 #include "base/cond_wait.h"
 #include "base/lock.h"
 #include "base/thread.h"
@@ -122,8 +123,7 @@ tide_status tide_token_lookup_check(tide_token_lookup *lookup, tide_view token, 
 {
     const int64_t until_us = tide_cond_until(TIDE_TOKEN_LOOKUP_US);
     check_request *request = calloc(1, sizeof *request + token.len);
-    if (!request)
-        return tide_no_memory(err);
+    TIDE_NEED_MEMORY(request, err);
     request->token_len = token.len;
     memcpy(request->token, token.ptr, token.len);
     TIDE_HOLD(&lookup->lock);
@@ -151,9 +151,7 @@ tide_status tide_token_lookup_check(tide_token_lookup *lookup, tide_view token, 
 
 tide_status tide_token_lookup_open(tide_token_lookup **out, tide_store *store, tide_error *err)
 {
-    TIDE_CLEANUP(tide_token_lookup_closep) tide_token_lookup *lookup = calloc(1, sizeof *lookup);
-    if (!lookup)
-        return tide_no_memory(err);
+    TIDE_CLEANUP(tide_token_lookup_closep) TIDE_NEW(tide_token_lookup, lookup, err);
     lookup->store = store;
     (void)pthread_mutex_init(&lookup->lock, NULL);
     (void)pthread_cond_init(&lookup->has_work, NULL);

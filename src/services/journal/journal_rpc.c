@@ -40,8 +40,7 @@ TIDE_RPC(append_checkpoints, JOURNAL(AppendRequest))
     append a = {.given = calloc(count, sizeof *a.given),
                 .numbers = calloc(count, sizeof *a.numbers),
                 .count = (int)count};
-    if (!a.given || !a.numbers)
-        return tide_no_memory(err);
+    TIDE_NEED_MEMORY(a.given && a.numbers, err);
     for (size_t i = 0; i < count; i++)
         tide_rpc_new_checkpoint(&a.given[i], request->checkpoints[i]);
     TIDE_TRY(count == 1 ? tide_journal_append(rpc->store, a.given, a.numbers, err)

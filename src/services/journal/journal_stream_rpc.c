@@ -78,9 +78,7 @@ static tide_status park_tail(const tide_rpc_context *context, tide_call *call,
 {
     if (request->global_sequence < 0 || request->event_id < 0)
         return tide_fail(err, TIDE_E_INVALID, "positions are not below 0");
-    follower *f = calloc(1, sizeof *f);
-    if (!f)
-        return tide_no_memory(err);
+    TIDE_NEW(follower, f, err);
     *f = (follower){
         .position = {.global_sequence = request->global_sequence, .event_id = request->event_id},
         .with_snapshot = request->with_snapshot};
@@ -173,8 +171,7 @@ static tide_status export_to(tide_call *call, tide_store *store, const char *tas
                              tide_error *err)
 {
     exporter *e = tide_call_memory(call, sizeof *e);
-    if (!e)
-        return tide_no_memory(err);
+    TIDE_NEED_MEMORY(e, err);
     e->call = call;
     (void)pthread_mutex_init(&e->lock, NULL);
     (void)pthread_cond_init(&e->drained, NULL);
@@ -323,8 +320,7 @@ static tide_status receive_import(tide_call *call, tide_store *store,
                                   tide_journal_transfer *transfer, tide_error *err)
 {
     importer *i = tide_call_memory(call, sizeof *i);
-    if (!i)
-        return tide_no_memory(err);
+    TIDE_NEED_MEMORY(i, err);
     (void)pthread_mutex_init(&i->lock, NULL);
     (void)pthread_cond_init(&i->moved, NULL);
     i->status = TIDE_OK;

@@ -160,9 +160,7 @@ static tide_status read_figures(tide_work_metrics *m, tide_error *err)
 {
     static const tide_work_stats_fns fns = {TIDE_WORK_STATS_FNS_INIT, .item = keep_item,
                                             .lease = keep_leases, .task = keep_task};
-    TIDE_CLEANUP(tide_freep) figures *fresh = calloc(1, sizeof *fresh);
-    if (!fresh)
-        return tide_no_memory(err);
+    TIDE_CLEANUP(tide_freep) TIDE_NEW(figures, fresh, err);
     TIDE_TRY(tide_work_stats(m->store, &fns, fresh, err));
     (void)pthread_mutex_lock(&m->lock);
     figures *old = m->figures;
@@ -193,9 +191,7 @@ const tide_step tide_step_work_figures = {
 tide_status tide_work_metrics_new(tide_work_metrics **out, tide_store *store, tide_metrics *metrics,
                                   tide_ticker *ticker, tide_error *err)
 {
-    tide_work_metrics *m = calloc(1, sizeof *m);
-    if (!m)
-        return tide_no_memory(err);
+    TIDE_NEW(tide_work_metrics, m, err);
     m->store = store;
     (void)pthread_mutex_init(&m->lock, NULL);
     tide_refresh_init(&m->refresh, ticker, tide_step_work_figures.name);

@@ -10,6 +10,7 @@
 #include <string.h>
 
 #include "base/buffer.h"
+#include "base/cleanup.h"
 #include "base/text/timefmt.h"
 #include "store/bulk.h"
 #include "store/postgres/pg_engine.h"
@@ -53,9 +54,7 @@ tide_status tide_pg_bulk_begin(tide_bulk *bulk, tide_error *err)
 {
     static const char HEADER[] = "PGCOPY\n\377\r\n\0\0\0\0\0\0\0\0";
     tide_pg_connection *connection = bulk->tx->connection;
-    bulk_state *state = calloc(1, sizeof *state);
-    if (!state)
-        return tide_no_memory(err);
+    TIDE_NEW(bulk_state, state, err);
     state->connection = connection;
     tide_buffer_init(&state->out, (size_t)ROW_LEN_MAX + TIDE_BULK_BUFFER_LEN);
     tide_status status = tide_buffer_append(&state->out, HEADER, 19);

@@ -3,6 +3,7 @@
 #include <stdio.h>
 #include <string.h>
 
+#include "base/cleanup.h"
 #include "base/text/uuid.h"
 #include "store/postgres/pg_connection.h"
 
@@ -46,8 +47,7 @@ static tide_status encode_fixed(tide_pg_param *out, uint64_t value, int len, tid
                                 tide_error *err)
 {
     char *bytes = tide_arena_alloc(arena, (size_t)len);
-    if (!bytes)
-        return tide_no_memory(err);
+    TIDE_NEED_MEMORY(bytes, err);
     put_big_endian(bytes, value, len);
     *out = (tide_pg_param){.bytes = bytes, .len = len};
     return TIDE_OK;
@@ -91,15 +91,13 @@ static tide_status encode_text(tide_pg_param *out, tide_view text, Oid type, tid
         if (tide_uuid_parse(&uuid, text) != TIDE_OK)
             return tide_fail(err, TIDE_E_INVALID, "not a UUID: %.*s", (int)text.len, text.ptr);
         char *bytes = tide_arena_copy(arena, uuid.bytes, sizeof uuid.bytes);
-        if (!bytes)
-            return tide_no_memory(err);
+        TIDE_NEED_MEMORY(bytes, err);
         *out = (tide_pg_param){.bytes = bytes, .len = (int)sizeof uuid.bytes};
         return TIDE_OK;
     }
     if (type == OID_JSONB) {
         char *bytes = tide_arena_alloc(arena, text.len + 1);
-        if (!bytes)
-            return tide_no_memory(err);
+        TIDE_NEED_MEMORY(bytes, err);
         bytes[0] = 1; /* the version of jsonb's text form */
         memcpy(bytes + 1, text.ptr, text.len);
         *out = (tide_pg_param){.bytes = bytes, .len = (int)text.len + 1};

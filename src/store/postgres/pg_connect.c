@@ -152,8 +152,7 @@ static tide_status connect_server(tide_pg_connection *connection, int host, bool
         tide_pg_hosts_get(&engine->hosts, host, &choice);
     fill_options(&options, engine->url, host == ANY_HOST ? NULL : &choice, is_any, until_us);
     connection->pg = tide_pq.connectdbParams(options.keys, options.values, 1);
-    if (!connection->pg)
-        return tide_no_memory(err);
+    TIDE_NEED_MEMORY(connection->pg, err);
     if (tide_pq.status(connection->pg) == CONNECTION_OK)
         return TIDE_OK;
     /* Two spaces behind a colon: a message of the server. */
@@ -291,9 +290,7 @@ static tide_status identify(tide_pg_connection *connection, tide_error *err)
 static tide_status open_host(tide_pg_connection **out, tide_store *store, int host, bool is_any,
                              int64_t until_us, tide_error *err)
 {
-    tide_pg_connection *connection = calloc(1, sizeof *connection);
-    if (!connection)
-        return tide_no_memory(err);
+    TIDE_NEW(tide_pg_connection, connection, err);
     connection->store = store;
     connection->answer_by_us = until_us;
     connection->interrupt_slot = -1;

@@ -4,6 +4,7 @@
 #include <string.h>
 
 #include "base/cond_wait.h"
+#include "base/lock.h"
 #include "tidemark_sql.h"
 
 enum { QUERY_EVERY_US = 2000 };
@@ -112,11 +113,9 @@ static void lead(tide_pg_flusher *flusher, int64_t until_us)
 
 uint64_t tide_pg_flusher_generation(tide_pg_flusher *flusher, const char *server)
 {
-    (void)pthread_mutex_lock(&flusher->lock);
+    TIDE_HOLD(&flusher->lock);
     const bool is_same = server[0] && strcmp(server, flusher->server) == 0;
-    const uint64_t generation = is_same ? flusher->generation : 0;
-    (void)pthread_mutex_unlock(&flusher->lock);
-    return generation;
+    return is_same ? flusher->generation : 0;
 }
 
 tide_status tide_pg_flush(tide_pg_flusher *flusher, uint64_t generation, int64_t until_us,
@@ -146,14 +145,13 @@ tide_status tide_pg_flush(tide_pg_flusher *flusher, uint64_t generation, int64_t
 
 tide_status tide_pg_flusher_connect(tide_pg_flusher *flusher, int64_t until_us, tide_error *err)
 {
-    (void)pthread_mutex_lock(&flusher->lock);
+    TIDE_HOLD(&flusher->lock);
     while (flusher->is_led)
         (void)pthread_cond_wait(&flusher->changed, &flusher->lock);
     bool is_new = false;
     const tide_status status = connect_witness(flusher, until_us, &is_new, err);
     if (is_new)
         begin_generation(flusher);
-    (void)pthread_mutex_unlock(&flusher->lock);
     return status;
 }
 

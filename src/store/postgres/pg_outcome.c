@@ -12,6 +12,7 @@
 #include <string.h>
 
 #include "base/cond_wait.h"
+#include "base/lock.h"
 #include "store/postgres/pg_engine.h"
 
 enum { REASON_US = 500000 };
@@ -36,12 +37,11 @@ static bool is_standby_awaited(tide_pg_connection *connection)
 static void note_wal(tide_pg_connection *connection)
 {
     tide_store *store = connection->store;
-    (void)pthread_mutex_lock(&store->identity_lock);
+    TIDE_HOLD(&store->identity_lock);
     if (connection->begin_wal > store->host.wal &&
         strcmp(connection->belief.epoch_id, store->identity.epoch_id) == 0 &&
         strcmp(connection->belief.timeline, store->host.timeline) == 0)
         store->host.wal = connection->begin_wal;
-    (void)pthread_mutex_unlock(&store->identity_lock);
 }
 
 static tide_status flush(tide_pg_connection *connection, bool *is_standby_away, tide_error *err)

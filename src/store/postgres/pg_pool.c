@@ -5,6 +5,7 @@
 
 #include "base/backoff.h"
 #include "base/cond_wait.h"
+#include "base/lock.h"
 #include "store/identity.h"
 #include "store/postgres/pg_engine.h"
 
@@ -65,10 +66,9 @@ static tide_status check_host(tide_pg_connection *connection, tide_error *err)
 
 static void note_server(tide_pg_engine *engine, const tide_pg_connection *connection)
 {
-    (void)pthread_mutex_lock(&engine->lock);
+    TIDE_HOLD(&engine->lock);
     engine->is_pooled = connection->is_pooled;
     engine->is_reduced = !connection->has_wal || !connection->can_flush;
-    (void)pthread_mutex_unlock(&engine->lock);
 }
 
 static tide_status connect_once(tide_pg_connection **out, tide_store *store, bool is_write,
@@ -109,10 +109,9 @@ static tide_status connect_patiently(tide_pg_connection **out, tide_store *store
 static void forget_connection(tide_pg_engine *engine, tide_pg_connection *connection)
 {
     tide_pg_connection_close(connection);
-    (void)pthread_mutex_lock(&engine->lock);
+    TIDE_HOLD(&engine->lock);
     engine->connection_count--;
     (void)pthread_cond_signal(&engine->has_idle);
-    (void)pthread_mutex_unlock(&engine->lock);
 }
 
 /* An idle connection, or NULL and the right to make one. */
@@ -173,11 +172,10 @@ void tide_pg_release(tide_pg_connection *connection)
         return;
     }
     connection->answer_by_us = 0;
-    (void)pthread_mutex_lock(&engine->lock);
+    TIDE_HOLD(&engine->lock);
     connection->next = engine->idle;
     engine->idle = connection;
     (void)pthread_cond_signal(&engine->has_idle);
-    (void)pthread_mutex_unlock(&engine->lock);
 }
 
 /* ---- life ---- */

@@ -4,6 +4,7 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "base/cleanup.h"
 #include "store/postgres/pg_engine.h"
 
 static tide_pg_connection *connection_of(const tide_query *query)
@@ -46,9 +47,7 @@ static tide_status prepare_on(tide_pg_statement **out, tide_pg_connection *conne
     *out = tide_statement_map_find(&connection->statements, query->sql);
     if (*out)
         return TIDE_OK;
-    tide_pg_statement *statement = calloc(1, sizeof *statement);
-    if (!statement)
-        return tide_no_memory(err);
+    TIDE_NEW(tide_pg_statement, statement, err);
     if (!connection->is_pooled)
         (void)snprintf(statement->name, sizeof statement->name, "t%d",
                        connection->statement_count++);

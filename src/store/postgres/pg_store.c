@@ -11,6 +11,7 @@
 #include <string.h>
 
 #include "base/backoff.h"
+#include "base/cleanup.h"
 #include "base/cond_wait.h"
 #include "store/postgres/pg_engine.h"
 
@@ -274,8 +275,7 @@ static tide_status pg_open(tide_store *store, const char *target, tide_error *er
         tide_pg_hosts_read(&engine->hosts, parsed);
     tide_pq.conninfoFree(parsed);
     TIDE_TRY(checked);
-    if (!engine)
-        return tide_no_memory(err);
+    TIDE_NEED_MEMORY(engine, err);
     (void)pthread_mutex_init(&engine->lock, NULL);
     (void)pthread_cond_init(&engine->has_idle, NULL);
     store->engine = engine;
@@ -283,8 +283,7 @@ static tide_status pg_open(tide_store *store, const char *target, tide_error *er
     tide_pg_flusher_init(&engine->flusher, store);
     tide_pg_listener_init(&engine->listener, store);
     engine->groups = tide_combiner_new(TIDE_COMBINER_BATCH_MAX, GROUPS_MAX);
-    if (!engine->url || !engine->groups)
-        return tide_no_memory(err);
+    TIDE_NEED_MEMORY(engine->url && engine->groups, err);
     const int64_t until_us = tide_pg_call_until(store);
     TIDE_TRY(tide_pg_connect_first(store, until_us, err));
     return engine->is_pooled || engine->is_reduced

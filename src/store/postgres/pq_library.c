@@ -6,6 +6,8 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "base/lock.h"
+
 #define DEFAULT_NAME "libpq.so.5"
 
 tide_pq_api tide_pq;
@@ -61,9 +63,8 @@ static tide_status load(tide_error *err)
 
 tide_status tide_pq_load(tide_error *err)
 {
-    (void)pthread_mutex_lock(&load_lock);
+    TIDE_HOLD(&load_lock);
     const tide_status status = is_loaded ? TIDE_OK : load(err);
     is_loaded = is_loaded || status == TIDE_OK;
-    (void)pthread_mutex_unlock(&load_lock);
     return status;
 }

@@ -2,6 +2,7 @@
 #include <assert.h>
 #include <stdlib.h>
 
+#include "base/cleanup.h"
 #include "base/text/timefmt.h"
 #include "store/bulk.h"
 #include "store/sqlite/sqlite_connection.h"
@@ -18,9 +19,7 @@ typedef struct bulk_state {
 
 tide_status tide_sqlite_bulk_begin(tide_bulk *bulk, tide_error *err)
 {
-    bulk_state *state = calloc(1, sizeof *state);
-    if (!state)
-        return tide_no_memory(err);
+    TIDE_NEW(bulk_state, state, err);
     tide_sqlite_connection *connection = bulk->tx->connection;
     state->db = connection->db;
     const int code =

@@ -49,8 +49,7 @@ static tide_status fail_errno(tide_error *err, int number, const char *what, con
 tide_status tide_sqlite_check_directory(const char *path, tide_error *err)
 {
     TIDE_CLEANUP(tide_freep) char *directory = strdup(path);
-    if (!directory)
-        return tide_no_memory(err);
+    TIDE_NEED_MEMORY(directory, err);
     char *slash = strrchr(directory, '/');
     if (slash == directory)
         slash[1] = '\0';

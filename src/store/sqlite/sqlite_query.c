@@ -1,4 +1,5 @@
 /* sqlite_query.c - running a query on SQLite. */
+#include "base/cleanup.h"
 #include "store/sqlite/sqlite_connection.h"
 
 #include <assert.h>
@@ -68,15 +69,13 @@ tide_status tide_sqlite_keep(tide_query *query, tide_error *err)
 {
     const int width = sqlite3_column_count(handle_of(query));
     tide_sql_value *row = tide_arena_alloc(&query->arena, (size_t)width * sizeof *row);
-    if (!row)
-        return tide_no_memory(err);
+    TIDE_NEED_MEMORY(row, err);
     for (int i = 0; i < width; i++) {
         row[i] = tide_sqlite_value(handle_of(query), i);
         if (row[i].kind != TIDE_SQL_VALUE_TEXT && row[i].kind != TIDE_SQL_VALUE_BLOB)
             continue;
         row[i].bytes.ptr = tide_arena_text(&query->arena, row[i].bytes);
-        if (!row[i].bytes.ptr)
-            return tide_no_memory(err);
+        TIDE_NEED_MEMORY(row[i].bytes.ptr, err);
     }
     const tide_status status = tide_sqlite_step(query, err);
     if (status == TIDE_OK)

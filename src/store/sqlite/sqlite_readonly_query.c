@@ -91,8 +91,7 @@ static tide_status give_columns(const tide_readonly_query *query, sqlite3_stmt *
     const char *names[TIDE_READONLY_QUERY_COLUMNS_MAX];
     for (int i = 0; i < count; i++) {
         names[i] = sqlite3_column_name(statement, i);
-        if (!names[i])
-            return tide_no_memory(err);
+        TIDE_NEED_MEMORY(names[i], err);
     }
     return query->columns(query->arg, names, count, err);
 }

@@ -169,8 +169,7 @@ tide_status tide_sqlite_wal_scan(tide_sqlite_wal *out, const char *path, tide_er
     if (!is_page_size(s.page_size))
         return TIDE_NONE;
     TIDE_CLEANUP(tide_freep) uint8_t *bytes = malloc(FRAME_HEADER_LEN + s.page_size);
-    if (!bytes)
-        return tide_no_memory(err);
+    TIDE_NEED_MEMORY(bytes, err);
     s.bytes = bytes;
     out->frames = (info.st_size - HEADER_LEN) / (FRAME_HEADER_LEN + (off_t)s.page_size);
     scan_frames(&s, begin, out);

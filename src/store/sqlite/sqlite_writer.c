@@ -7,6 +7,7 @@
 #include <stdatomic.h>
 #include <stdlib.h>
 
+#include "base/cleanup.h"
 #include "base/cond_wait.h"
 #include "base/thread.h"
 #include "store/sqlite/sqlite_group.h"
@@ -129,9 +130,7 @@ static void init_locks(tide_sqlite_writer *writer)
 tide_status tide_sqlite_writer_open(tide_sqlite_writer **out, tide_store *store, const char *path,
                                     tide_error *err)
 {
-    tide_sqlite_writer *writer = calloc(1, sizeof *writer);
-    if (!writer)
-        return tide_no_memory(err);
+    TIDE_NEW(tide_sqlite_writer, writer, err);
     writer->store = store;
     writer->path = path;
     writer->door.fd = -1;

@@ -95,9 +95,7 @@ static int64_t *find_count(tide_task *task, tide_view status)
 
 tide_status tide_task_count_items(tide_tx *tx, const char *task_id, tide_task *out, tide_error *err)
 {
-    TIDE_CLEANUP(tide_query_endp) tide_query *query = NULL;
-    TIDE_TRY(
-        tide_query_start(&query, tx, TIDE_SQL_TASK_ITEMS, err, tide_bind_text("task_id", task_id)));
+    TIDE_QUERY(query, tx, TIDE_SQL_TASK_ITEMS, err, tide_bind_text("task_id", task_id));
     TIDE_EACH(tide_query_step(query, err)) {
         int64_t *count = find_count(out, tide_query_col_text(query));
         const int64_t found = tide_query_col_i64(query);
@@ -117,11 +115,7 @@ static tide_status find_task(tide_tx *tx, void *arg, tide_error *err)
 {
     find_request *request = arg;
     tide_arena_reset(&request->arena);
-    TIDE_CLEANUP(tide_query_endp) tide_query *query = NULL;
-    const tide_status status = tide_tx_one(&query, tx, TIDE_SQL_TASK_FIND, err,
-                                           tide_bind_text("task_id", request->task_id));
-    if (status != TIDE_OK)
-        return status;
+    TIDE_QUERY_ONE(query, tx, TIDE_SQL_TASK_FIND, err, tide_bind_text("task_id", request->task_id));
     TIDE_TRY(read_task(query, &request->arena, &request->found, err));
     return tide_task_count_items(tx, request->task_id, &request->found, err);
 }
@@ -156,9 +150,7 @@ static tide_status read_page(tide_tx *tx, void *arg, tide_error *err)
     list_request *request = arg;
     request->count = 0;
     tide_arena_reset(&request->arena);
-    TIDE_CLEANUP(tide_query_endp) tide_query *query = NULL;
-    TIDE_TRY(tide_query_start(&query, tx, TIDE_SQL_TASK_LIST, err,
-                              tide_bind_text("status", request->status)));
+    TIDE_QUERY(query, tx, TIDE_SQL_TASK_LIST, err, tide_bind_text("status", request->status));
     if (request->before_id[0]) {
         tide_query_bind_text(query, "before_id", request->before_id);
         tide_query_bind_time(query, "before_at", request->before_at_us);
@@ -197,9 +189,7 @@ tide_status tide_task_list(tide_store *store, const char *status, int64_t limit,
                                            "failed",  "cancelled", NULL};
     TIDE_TRY(tide_item_check_range("limit", limit, 0, INT64_MAX, err));
     TIDE_TRY(tide_item_check_word("a status of a task", status, statuses, err));
-    TIDE_CLEANUP(tide_freep) list_request *request = calloc(1, sizeof *request);
-    if (!request)
-        return tide_no_memory(err);
+    TIDE_CLEANUP(tide_freep) TIDE_NEW(list_request, request, err);
     request->status = status;
     request->limit = limit > 0 ? limit : 100;
     tide_arena_init(&request->arena, TIDE_ITEM_PAGE_MAX + TIDE_ITEM_ROW_MAX);

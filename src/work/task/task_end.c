@@ -65,12 +65,10 @@ static tide_status end_items(tide_tx *tx, end_request *request, const char *stat
     const char *ids[TIDE_TASK_END_STEP];
     int count = 0;
     TIDE_CLEANUP(tide_arena_done) tide_arena arena = tide_arena_of(TIDE_ITEM_PAGE_MAX);
-    TIDE_CLEANUP(tide_query_endp) tide_query *query = NULL;
-    TIDE_TRY(tide_query_start(
-        &query, tx, TIDE_SQL_TASK_END_ITEMS, err, tide_bind_text("task_id", request->task_id),
-        tide_bind_text("status", status), tide_bind_text("message", request->message),
-        tide_bind_time("now", now_us), tide_bind_i64("floor", tide_lease_token_floor(tx)),
-        tide_bind_i64("limit", TIDE_TASK_END_STEP - request->changed)));
+    TIDE_QUERY(query, tx, TIDE_SQL_TASK_END_ITEMS, err, tide_bind_text("task_id", request->task_id),
+               tide_bind_text("status", status), tide_bind_text("message", request->message),
+               tide_bind_time("now", now_us), tide_bind_i64("floor", tide_lease_token_floor(tx)),
+               tide_bind_i64("limit", TIDE_TASK_END_STEP - request->changed));
     TIDE_EACH(tide_query_step(query, err)) {
         tide_row row = {.query = query, .arena = &arena};
         if (count < TIDE_TASK_END_STEP)
@@ -96,9 +94,8 @@ static tide_status end_some(tide_tx *tx, void *arg, tide_error *err)
             TIDE_TRY(end_items(tx, request, statuses[i], now_us, err));
     if (request->changed == TIDE_TASK_END_STEP)
         return TIDE_OK;
-    TIDE_CLEANUP(tide_query_endp) tide_query *query = NULL;
-    TIDE_TRY(tide_tx_one(&query, tx, TIDE_SQL_TASK_HAS_LIVE, err,
-                         tide_bind_text("task_id", request->task_id)));
+    TIDE_QUERY_BY(query, tide_tx_one, tx, TIDE_SQL_TASK_HAS_LIVE, err,
+                  tide_bind_text("task_id", request->task_id));
     request->is_done = !tide_query_col_bool(query);
     tide_query_endp(&query);
     return request->is_done ? delete_ending(tx, request->task_id, err) : TIDE_OK;
@@ -226,10 +223,8 @@ tide_status tide_task_finish(tide_store *store, const char *task_id, bool is_fai
 static tide_status check_forks(tide_tx *tx, const char *task_id, tide_error *err)
 {
     TIDE_CLEANUP(tide_query_endp) tide_query *query = NULL;
-    const tide_status status =
-        tide_tx_one(&query, tx, TIDE_SQL_TASK_FORK, err, tide_bind_text("task_id", task_id));
-    if (status != TIDE_OK)
-        return status < TIDE_OK ? status : TIDE_OK;
+    TIDE_OK_IF_NONE(
+        tide_tx_one(&query, tx, TIDE_SQL_TASK_FORK, err, tide_bind_text("task_id", task_id)));
     const tide_view fork = tide_query_col_text(query);
     return tide_fail(err, TIDE_E_CONFLICT,
                      "task %.*s is a fork of %s and shares its history: delete the fork first",
@@ -250,9 +245,8 @@ static tide_status lock_everything(tide_tx *tx, const char *task_id, tide_error 
 static tide_status add_event(tide_tx *tx, end_request *request, tide_error *err)
 {
     TIDE_TRY(lock_everything(tx, request->task_id, err));
-    TIDE_CLEANUP(tide_query_endp) tide_query *query = NULL;
-    TIDE_TRY(tide_tx_one(&query, tx, TIDE_SQL_TASK_CHECKPOINTS, err,
-                         tide_bind_text("task_id", request->task_id)));
+    TIDE_QUERY_BY(query, tide_tx_one, tx, TIDE_SQL_TASK_CHECKPOINTS, err,
+                  tide_bind_text("task_id", request->task_id));
     tide_journal_event event = {.kind = TIDE_JOURNAL_DELETED, .task_id = request->task_id};
     event.count = tide_query_col_i64(query);
     event.first_global = tide_query_col_i64(query);
@@ -294,9 +288,9 @@ static tide_status delete_rest(tide_tx *tx, void *arg, tide_error *err)
 static tide_status measure(tide_tx *tx, const char *task_id, bool *is_large, bool *is_long,
                            tide_error *err)
 {
-    TIDE_CLEANUP(tide_query_endp) tide_query *query = NULL;
-    TIDE_TRY(tide_tx_one(&query, tx, TIDE_SQL_TASK_SIZE, err, tide_bind_text("task_id", task_id),
-                         tide_bind_i64("limit", TIDE_TASK_END_STEP + 1)));
+    TIDE_QUERY_BY(query, tide_tx_one, tx, TIDE_SQL_TASK_SIZE, err,
+                  tide_bind_text("task_id", task_id),
+                  tide_bind_i64("limit", TIDE_TASK_END_STEP + 1));
     const int64_t items = tide_query_col_i64(query);
     const int64_t keys = tide_query_col_i64(query);
     *is_long = tide_query_col_i64(query) > TIDE_TASK_END_STEP;
@@ -391,10 +385,7 @@ static tide_status find_ending(tide_tx *tx, void *arg, tide_error *err)
     ending *found = arg;
     found->task_id[0] = '\0';
     TIDE_CLEANUP(tide_query_endp) tide_query *query = NULL;
-    const tide_status status =
-        tide_tx_one(&query, tx, TIDE_SQL_TASK_ENDING_FIRST, err, TIDE_NO_BIND);
-    if (status != TIDE_OK)
-        return status < TIDE_OK ? status : TIDE_OK;
+    TIDE_OK_IF_NONE(tide_tx_one(&query, tx, TIDE_SQL_TASK_ENDING_FIRST, err, TIDE_NO_BIND));
     tide_view_copy(found->task_id, sizeof found->task_id, tide_query_col_text(query));
     found->is_delete =
         tide_view_equal(tide_query_col_text(query), tide_view_of(action_names[END_DELETE]));
