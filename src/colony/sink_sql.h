@@ -1,11 +1,9 @@
 /* sink_sql.h - what the files of the SQL sink share: positions and gaps as rows.
  *
- *     sink_sql.c           open, load, lists, count, query
+ *     sink_sql.c           open, load, lists, count, query, changes, retention
  *     sink_sql_position.c  a position as the columns of polling_checkpoints and its history
- *     sink_sql_apply.c     a change as one transaction
  *     sink_sql_rows.c      its rows, dead letters, frames and rollups
  *     sink_sql_gap.c       its gaps
- *     retain_sql.c         what is old
  *
  * Threads: functions run inside of a closure of the store. */
 #pragma once
@@ -32,8 +30,6 @@ TIDE_MUST_CHECK tide_status tide_sink_sql_read_position(tide_position *out, tide
 
 /* ---- applying ---- */
 
-tide_status tide_sink_sql_apply(tide_sink *sink, tide_change *change, tide_error *err);
-
 /* Rows, dead letters, frames of a change, and what follows from them, to the source of `of`. */
 TIDE_MUST_CHECK tide_status tide_sink_sql_put_rows(tide_tx *tx, const tide_change *change,
                                                    const tide_position *of, int64_t source_id,
@@ -51,6 +47,3 @@ tide_status tide_sink_sql_gaps(tide_sink *sink, const tide_gap_filter *filter, t
 tide_status tide_sink_sql_gap(tide_sink *sink, int64_t id, tide_gap *out, tide_error *err);
 
 /* ---- retention ---- */
-
-tide_status tide_sink_sql_retain(tide_sink *sink, int64_t gap_keep_us, tide_retained *out,
-                                 tide_error *err);

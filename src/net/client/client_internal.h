@@ -4,7 +4,6 @@
  *     client_hub.c      the thread that drives libcurl, for one client or for many
  *     client_ask.c      calls that end with a callback
  *     client_connect.c  which transfer makes a connection, which waits, which shares one
- *     client_request.c  what a request looks like on the wire
  *     client_transfer.c libcurl's callbacks: bytes in and out of a transfer
  *     client_answer.c   what an answer means
  *     client_stream.c   what callers do with a transfer
@@ -181,11 +180,6 @@ void tide_client_sockets_leave(tide_client_sockets *sockets);
 /* Start those that have waited long enough. Not inside a callback of libcurl. */
 void tide_client_connect_step(tide_client *client);
 void tide_client_connect_set(tide_client_stream *stream);
-
-/* client_request.c: handle, URL and fields of a new transfer. */
-TIDE_MUST_CHECK tide_status tide_client_request_set(tide_client_stream *stream,
-                                                    const tide_client_request *request,
-                                                    int64_t timeout_us, tide_error *err);
 
 /* client_transfer.c */
 void tide_client_transfer_set(tide_client_stream *stream);
