@@ -1,5 +1,5 @@
 #!/usr/bin/env python3
-"""A program per public header, built as anybody would: from what is installed and pkg-config's flags alone, beside the
+"""A program per public header, built as a stranger would: from what is installed and pkg-config's flags alone, beside the
 system's SQLite in one process, with the shared library and with the static one. Arguments: the compiler and its flags."""
 
 import os
@@ -42,6 +42,25 @@ def check_symbols(library):
             raise RuntimeError(f"{command[-1]} shows {len(names)} names, of which not ours: {others[:5]}")
 
 
+# The only libraries that a program gets with ours; libpq and DuckDB are opened at run time.
+NEEDED = {"libm", "libc", "libcrypto", "libxxhash", "libzstd", "liblz4", "ld-linux-x86-64", "ld-linux-aarch64"}
+SIZE_MAX = 4000000
+
+
+def check_weight(library, work):
+    """It brings no network stack, and stripped it is below 4 MB. A sanitizer's build is heavier."""
+    shared = library / "libtidemark.so"
+    if any(word in run("nm", "-D", shared) for word in ("__asan_", "__tsan_", "__sanitizer_")):
+        return
+    rows = [line for line in run("readelf", "-d", shared).splitlines() if "(NEEDED)" in line]
+    others = [row for row in rows if row.split("[")[1].split(".so")[0] not in NEEDED]
+    stripped = pathlib.Path(work) / "stripped.so"
+    run("strip", "-o", stripped, shared)
+    size = stripped.stat().st_size
+    if others or size >= SIZE_MAX:
+        raise RuntimeError(f"{shared}: {size} bytes stripped, at most {SIZE_MAX - 1}; needs {others}")
+
+
 def headers_without_program(names):
     headers = {path.stem for path in (SOURCE.parent.parent / "include" / "tidemark").glob("*.h")}
     return sorted(headers - {"tidemark", "export"} - set(names))
@@ -55,18 +74,21 @@ def main():
         print(f"Bail out! headers without a program in tests/public: {missing}")
         return 1
     failed = 0
-    print(f"1..{2 * len(names) + 1}")
+    print(f"1..{2 * len(names) + 2}")
     with tempfile.TemporaryDirectory() as work:
         run("meson", "install", "-C", BUILD, "--no-rebuild", "--quiet", "--tags", "devel,runtime", "--destdir", f"{work}/installed")
         found = next(pathlib.Path(work).rglob("tidemark.pc"))
         prefix = str(found)[: str(found).index("/lib/")]
-        try:
-            check_symbols(found.parent.parent)
-            print("ok 1 - only public functions are seen", flush=True)
-        except RuntimeError as error:
-            failed += 1
-            print(f"not ok 1 - only public functions are seen\n# {error}", flush=True)
-        for number, (name, kind) in enumerate(((n, k) for n in names for k in ("shared", "static")), 2):
+        checks = [("only public functions are seen", lambda: check_symbols(found.parent.parent)),
+                  ("few libraries, below 4 MB", lambda: check_weight(found.parent.parent, work))]
+        for number, (title, check) in enumerate(checks, 1):
+            try:
+                check()
+                print(f"ok {number} - {title}", flush=True)
+            except RuntimeError as error:
+                failed += 1
+                print(f"not ok {number} - {title}\n# {error}", flush=True)
+        for number, (name, kind) in enumerate(((n, k) for n in names for k in ("shared", "static")), 3):
             place = pathlib.Path(work) / f"{name}-{kind}"
             place.mkdir()
             try:
