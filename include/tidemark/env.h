@@ -1,6 +1,6 @@
 /* env.h - the machine as a struct of functions: clocks, randomness, waiting.
  *
- * Only src/base/env_system.c asks the machine. Everybody else is given a tide_env, so that tests and the
+ * Only src/base/env_system.c asks the machine. All other code receives a tide_env, so that tests and the
  * simulator can run the same code on a virtual clock and a seeded generator.
  *
  * Times are int64 microseconds. wall_us counts from the Unix epoch and may jump; mono_us never goes back and

@@ -1,6 +1,6 @@
-/* error.h - what went wrong, in words, on the caller's stack.
+/* error.h - the text of a failure, on the caller's stack.
  *
- * Every fallible function takes a tide_error as its last parameter (NULL is allowed: the words are then
+ * Every fallible function takes a tide_error as its last parameter (NULL is allowed: the text is then
  * dropped) and returns a tide_status. The text names what failed and with which values; what the user can
  * do next comes from the status table, or ends the text (is_advised). The first failure fills it; callers add context in front only
  * where it helps an operator.

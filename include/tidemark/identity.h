@@ -67,7 +67,7 @@ TIDE_API void tide_store_on_failure(tide_store *store, tide_store_failure_fn *fn
 /* Epoch changes that this process has noticed since the store was opened. */
 TIDE_API int64_t tide_store_epoch_changes(tide_store *store);
 
-/* The identity in force in this transaction: for whoever labels positions with it. Another process may have
+/* The identity in force in this transaction, to label positions with. Another process may have
  * begun a new epoch meanwhile. */
 TIDE_API TIDE_MUST_CHECK tide_status tide_identity_read(tide_tx *tx, tide_identity *out,
                                                         tide_error *err);
@@ -82,7 +82,7 @@ TIDE_API TIDE_MUST_CHECK tide_status tide_identity_raise(tide_store *store, cons
                                                          const char *evidence, tide_identity *out,
                                                          tide_error *err);
 
-/* The same, above an epoch that somebody has seen of another history: its number is not used again. */
+/* The same, above an epoch that a reader has seen of another history: its number is not used again. */
 TIDE_API TIDE_MUST_CHECK tide_status tide_identity_raise_above(tide_store *store, int64_t above,
                                                                const char *reason,
                                                                const char *evidence,

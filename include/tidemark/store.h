@@ -187,7 +187,7 @@ TIDE_API TIDE_MUST_CHECK tide_status tide_tx_declare_counter(tide_tx *tx, const 
                                                              tide_error *err);
 
 /* Take all declared counters now. From here on only statements that carry the numbers should follow: on
- * PostgreSQL everybody else who wants these counters waits until the commit. */
+ * PostgreSQL other transactions that want these counters wait until the commit. */
 TIDE_API TIDE_MUST_CHECK tide_status tide_tx_take_counters(tide_tx *tx, tide_error *err);
 
 /* ---- statements ---- */
@@ -218,7 +218,7 @@ TIDE_API TIDE_MUST_CHECK tide_status tide_query_bind_clock(tide_query *query, co
 TIDE_API TIDE_MUST_CHECK tide_status tide_query_step(tide_query *query, tide_error *err);
 
 /* Exactly one row (TIDE_OK) or none (TIDE_NONE); the statement is run to its end. Its columns stay
- * readable until the query ends. A second row is E_DAMAGED: somebody doubled what is one. */
+ * readable until the query ends. A second row is E_DAMAGED: the database has two where one may exist. */
 TIDE_API TIDE_MUST_CHECK tide_status tide_query_one(tide_query *query, tide_error *err);
 
 /* Run to the end; *changed (may be NULL) is the number of rows inserted, updated or deleted. */
@@ -226,7 +226,7 @@ TIDE_API TIDE_MUST_CHECK tide_status tide_query_run(tide_query *query, int64_t *
                                                     tide_error *err);
 
 /* Hand the statement over: it runs after the counters are taken, in the order of the calls, and on
- * PostgreSQL travels together with them and the COMMIT. Its rows are not seen by anybody. */
+ * PostgreSQL travels together with them and the COMMIT. Its rows are dropped. */
 TIDE_API TIDE_MUST_CHECK tide_status tide_query_defer(tide_query **query, tide_error *err);
 
 /* The same, and each row of its answer is given to fn, before tide_store_write returns; what fn learns is final only when tide_store_write

@@ -1,8 +1,8 @@
-/* watch.h - being told that something changed, instead of asking all the time.
+/* watch.h - notifications of changes, instead of polling.
  *
  * A transaction notifies *topics*; a watch on a topic becomes ready when such a transaction has become durable, in
  * this process or another one. It is a hint and nothing else: notifications are sent after the commit,
- * coalesced, may come twice, may come for nothing (SQLite tells only that the file changed, not what), and a
+ * coalesced, may come twice, may come for nothing (SQLite reports only that the file changed, not what), and a
  * crash can lose one. So a waiter looks again from time to time as well, and nothing that must be safe
  * depends on a notification arriving.
  *
@@ -28,7 +28,7 @@ enum {
 
 typedef struct tide_watch tide_watch;
 
-/* Tell everybody who watches topic, once this write transaction is durable. */
+/* Notify all watches of topic, once this write transaction is durable. */
 TIDE_API TIDE_MUST_CHECK tide_status tide_tx_notify(tide_tx *tx, const char *topic,
                                                     tide_error *err);
 
