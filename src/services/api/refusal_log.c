@@ -18,7 +18,7 @@ void tide_refusal_log_done(tide_refusal_log *refusals)
 }
 
 /* -1: not this one. Otherwise how many were left out since the last line. */
-static int64_t take_line(tide_refusal_log *refusals)
+static int64_t admit_line(tide_refusal_log *refusals)
 {
     TIDE_HOLD(&refusals->lock);
     const int64_t now_us = refusals->env->mono_us(refusals->env);
@@ -43,7 +43,7 @@ void tide_refusal_log_write(tide_refusal_log *refusals, const char *method, cons
     tide_series_add(tide_metrics_series(refusals->metrics, TIDE_METRIC_REFUSED_TOKENS, method), 1);
     if (!refusals->log)
         return;
-    const int64_t omitted = take_line(refusals);
+    const int64_t omitted = admit_line(refusals);
     if (omitted >= 0)
         tide_log_write(refusals->log, TIDE_LOG_WARN, "refused a token that does not hold",
                        TIDE_F("method", method), TIDE_F("reason", text),
