@@ -68,7 +68,7 @@ static void check_raise(tide_check *check, tide_check_state state)
         check->state = state;
 }
 
-static void check_say(tide_check *check, const char *format, ...)
+static void TIDE_PRINTF(2, 3) check_say(tide_check *check, const char *format, ...)
 {
     va_list args;
     va_start(args, format);

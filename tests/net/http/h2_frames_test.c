@@ -4,12 +4,6 @@
 #include "base/cleanup.h"
 #include "net/http/h2_case.h"
 
-static const char EMPTY_CALL[] = "/grpc.testing.TestService/EmptyCall";
-static const char UNARY_CALL[] = "/grpc.testing.TestService/UnaryCall";
-static const char OUTPUT_CALL[] = "/grpc.testing.TestService/StreamingOutputCall";
-static const char INPUT_CALL[] = "/grpc.testing.TestService/StreamingInputCall";
-static const char DUPLEX_CALL[] = "/grpc.testing.TestService/FullDuplexCall";
-
 /* ---- frames for streams that are over ---- */
 
 /* A frame, as bytes. The payload may be NULL: zeros. */
