@@ -18,6 +18,7 @@
 #include "colony/registry.h"
 #include "lake/lake.h"
 #include "services/agent/agent.h"
+#include "services/journal/number_check.h"
 #include "services/lake/laked.h"
 #include "services/lake/metrics.h"
 #include "services/replica/daemon.h"
@@ -94,8 +95,15 @@ static tide_status choose_inside(up *u, tide_listener_options *listener, tide_er
 /* ---- components ---- */
 
 const tide_step *const tidemark_up_steps[] = {
-    TIDE_LISTENER_STEPS, TIDE_AGENT_STEPS,        TIDE_COLONY_STEPS,       TIDE_WORK_STEPS,
-    TIDE_REPLICA_STEPS,  &tide_step_work_figures, &tide_step_lake_figures, NULL,
+    TIDE_LISTENER_STEPS,
+    TIDE_AGENT_STEPS,
+    TIDE_COLONY_STEPS,
+    TIDE_WORK_STEPS,
+    TIDE_REPLICA_STEPS,
+    &tide_step_work_figures,
+    &tide_step_journal_numbers,
+    &tide_step_lake_figures,
+    NULL,
 };
 
 static uint64_t colony_version(void *arg)

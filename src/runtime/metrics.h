@@ -84,6 +84,10 @@ enum {
       "work items changed or made by sweeps")                                                      \
     X(REFUSED_TOKENS, "tidemark_refused_tokens", COUNTER, "", "method", NONE,                      \
       "fencing tokens of callers that did not hold any more, by method")                           \
+    X(WORK_ATTEMPTS, "tidemark_work_attempts", COUNTER, "", "outcome", NONE,                       \
+      "attempts that ended through this process: completed, failed (for good), retried, released") \
+    X(MISSING_NUMBERS, "tidemark_journal_missing_numbers", GAUGE, "", "store", NONE,               \
+      "checkpoint numbers that were issued and have neither a row nor a record of their removal")  \
     X(CLEANED, "tidemark_cleaned_rows", COUNTER, "rows", "kind", NONE,                             \
       "rows deleted by the clean-up steps")                                                        \
     X(STORE_EPOCH, "tidemark_store_epoch", GAUGE, "", "store", NONE,                               \

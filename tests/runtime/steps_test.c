@@ -10,6 +10,7 @@
 #include "base/cleanup.h"
 #include "services/agent/agent.h"
 #include "services/colony/daemon.h"
+#include "services/journal/number_check.h"
 #include "services/lake/laked.h"
 #include "services/replica/daemon.h"
 #include "services/work/services.h"
@@ -38,13 +39,14 @@ static const daemon_row daemons[] = {
     {"lake", tidemark_lake_steps, "token_uses health store_probe lake_figures"},
     {"serve", tidemark_serve_steps,
      "token_uses health store_probe sweep clean_keys clean_items clean_checkpoints "
-     "work_figures"},
+     "work_figures journal_numbers"},
     {"work run", tidemark_work_run_steps, "sweep clean_keys clean_items clean_checkpoints"},
     {"up", tidemark_up_steps,
      "token_uses health store_probe feed_retention feed_writes collect agent_leases "
      "registry_watch gap_recovery colony_retention lag_history agent_status fleet_view sweep "
      "clean_keys clean_items clean_checkpoints "
-     "replica_sync replica_collect replica_compare replica_snapshot work_figures lake_figures"},
+     "replica_sync replica_collect replica_compare replica_snapshot work_figures journal_numbers "
+     "lake_figures"},
 };
 
 static void each_daemon_has_the_steps_that_it_must_have(void **state)
@@ -114,6 +116,7 @@ static void sim_open(sim *s, store_test *t, const tide_work_maintenance_options 
                   &t->err);
     tide_ticker_skip(s->ticker, &tide_step_token_uses);
     tide_ticker_skip(s->ticker, &tide_step_work_figures);
+    tide_ticker_skip(s->ticker, &tide_step_journal_numbers);
     tide_ticker_skip(s->ticker, &tide_step_health);
     tide_ticker_skip(s->ticker, &tide_step_store_probe);
     assert_ok_err(tide_work_maintenance_bind(s->maintenance, s->ticker, &t->err), &t->err);

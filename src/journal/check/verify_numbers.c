@@ -170,24 +170,68 @@ static tide_status check_page(tide_tx *tx, void *arg, tide_error *err)
     return TIDE_OK;
 }
 
+/* ---- page by page ---- */
+
+struct tide_number_scan {
+    number_check check;
+    int64_t missing;
+};
+
+static void rewind_scan(tide_number_scan *scan)
+{
+    scan->check.after = 0;
+    scan->missing = 0;
+    /* before every time; one that is none reads as INT64_MIN */
+    scan->check.time_before_us = INT64_MIN + 1;
+}
+
+tide_status tide_number_scan_new(tide_number_scan **out, tide_error *err)
+{
+    *out = calloc(1, sizeof **out);
+    if (!*out)
+        return tide_no_memory(err);
+    tide_buffer_init(&(*out)->check.findings, FINDINGS_LEN);
+    rewind_scan(*out);
+    return TIDE_OK;
+}
+
+void tide_number_scan_free(tide_number_scan *scan)
+{
+    if (!scan)
+        return;
+    tide_buffer_done(&scan->check.findings);
+    free(scan);
+}
+
+tide_status tide_number_scan_step(tide_number_scan *scan, tide_store *store, tide_number_page *out,
+                                  tide_error *err)
+{
+    number_check *check = &scan->check;
+    TIDE_TRY(tide_store_read(store, check_page, check, err));
+    check->after = check->until;
+    check->time_before_us = check->time_after_us;
+    scan->missing += check->missing;
+    *out = (tide_number_page){
+        .found = check->missing, .missing = scan->missing, .is_last = check->is_last};
+    if (check->is_last)
+        rewind_scan(scan);
+    return TIDE_OK;
+}
+
+/* ---- all at once ---- */
+
 tide_status tide_verify_numbers(tide_store *store, tide_journal_finding_fn *fn, void *arg,
                                 tide_journal_report *report, tide_error *err)
 {
-    TIDE_CLEANUP(tide_freep) TIDE_NEW(number_check, check, err);
-    check->time_before_us =
-        INT64_MIN + 1; /* before every time; one that is none reads as INT64_MIN */
-    tide_buffer_init(&check->findings, FINDINGS_LEN);
+    tide_number_scan *scan = NULL;
+    TIDE_TRY(tide_number_scan_new(&scan, err));
+    tide_number_page page = {0};
     tide_status status = TIDE_OK;
-    do {
-        status = tide_store_read(store, check_page, check, err);
-        if (status < TIDE_OK)
-            break;
-        check->after = check->until;
-        check->time_before_us = check->time_after_us;
-        report->missing += check->missing;
-        report->invalid += check->invalid;
-        tide_verify_tell(&check->findings, fn, arg);
-    } while (!check->is_last);
-    tide_buffer_done(&check->findings);
+    while (!page.is_last && (status = tide_number_scan_step(scan, store, &page, err)) >= TIDE_OK) {
+        report->missing += page.found;
+        report->invalid += scan->check.invalid;
+        tide_verify_tell(&scan->check.findings, fn, arg);
+    }
+    tide_number_scan_free(scan);
     return status;
 }

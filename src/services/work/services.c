@@ -6,6 +6,7 @@
 #include <tidemark/work.h>
 
 #include "services/api/rpc.h"
+#include "services/journal/number_check.h"
 #include "services/work/work_metrics.h"
 
 struct tide_services {
@@ -13,10 +14,12 @@ struct tide_services {
     tide_refusal_log refusals;
     tide_work_maintenance *maintenance;
     tide_work_metrics *metrics;
+    tide_number_check *numbers;
 };
 
 const tide_step *const tidemark_serve_steps[] = {TIDE_LISTENER_STEPS, TIDE_WORK_STEPS,
-                                                 &tide_step_work_figures, NULL};
+                                                 &tide_step_work_figures,
+                                                 &tide_step_journal_numbers, NULL};
 
 static void leave(void *arg)
 {
@@ -35,6 +38,9 @@ static tide_status join(tide_services *s, tide_listener *listener, tide_error *e
     tide_work_topic(topic, NULL);
     TIDE_TRY(tide_work_metrics_new(&s->metrics, s->context.store, tide_listener_metrics(listener),
                                    tide_listener_ticker(listener), err));
+    TIDE_TRY(tide_number_check_new(&s->numbers, s->context.store, tide_listener_metrics(listener),
+                                   tide_listener_ticker(listener), tide_listener_log(listener),
+                                   err));
     TIDE_TRY(tide_long_poll_open(&s->context.work, s->context.store, topic, err));
     TIDE_TRY(tide_long_poll_open(&s->context.journal, s->context.store, TIDE_JOURNAL_TOPIC, err));
     for (size_t i = 0; i < sizeof tables / sizeof tables[0]; i++)
@@ -75,6 +81,7 @@ void tide_services_close(tide_services *s)
     tide_long_poll_close(s->context.journal);
     tide_work_maintenance_free(s->maintenance);
     tide_work_metrics_free(s->metrics);
+    tide_number_check_free(s->numbers);
     tide_refusal_log_done(&s->refusals);
     free(s);
 }

@@ -73,7 +73,7 @@ static tide_status keep_task(void *arg, const tide_work_task_stat *stat, tide_er
 
 /* ---- families ---- */
 
-enum { ITEMS, AGE, LEASES, HEARTBEAT, CHECKPOINTS, ROWS };
+enum { ITEMS, AGE, LEASES, HEARTBEAT, CHECKPOINTS, FIGURES_AGE, ROWS };
 
 static const tide_metric_row rows[ROWS] = {
     [ITEMS] = {.name = "tidemark_work_items",
@@ -101,6 +101,11 @@ static const tide_metric_row rows[ROWS] = {
                      .unit = "",
                      .labels = "task_id",
                      .help = "checkpoints of the ten tasks with the most"},
+    [FIGURES_AGE] = {.name = "tidemark_work_figures_age_seconds",
+                     .type = TIDE_METRIC_GAUGE,
+                     .unit = "seconds",
+                     .labels = "",
+                     .help = "age of the figures of work items, leases and tasks beside it"},
 };
 
 const tide_metric_row *tide_work_metric_rows(size_t *count)
@@ -138,19 +143,40 @@ static void write_leases(const figures *f, tide_metrics_writer *writer)
 
 /* ---- life ---- */
 
+/* Reading counts every item: it may take one fiftieth of the time, and a scrape that comes sooner
+ * gets the last figures, with their age. */
+enum { REST = 50 };
+
 struct tide_work_metrics {
     tide_store *store;
+    tide_env *env;
     tide_refresh refresh;
-    pthread_mutex_t lock;
-    figures *figures; /* NULL: never read */
+    pthread_mutex_t lock; /* of what follows */
+    figures *figures;     /* NULL: never read */
+    int64_t read_us;      /* when they were read, monotonic */
+    int64_t took_us;
 };
+
+static int64_t find_age(tide_work_metrics *m, bool *is_due)
+{
+    TIDE_HOLD(&m->lock);
+    const int64_t age_us = m->env->mono_us(m->env) - m->read_us;
+    *is_due = !m->figures || age_us >= REST * m->took_us;
+    return age_us;
+}
 
 static void write_figures(void *arg, tide_metrics_writer *writer)
 {
     tide_work_metrics *m = arg;
-    tide_refresh_request(&m->refresh);
+    bool is_due = false;
+    (void)find_age(m, &is_due);
+    if (is_due)
+        tide_refresh_request(&m->refresh);
+    const int64_t age_us = find_age(m, &is_due);
     TIDE_HOLD(&m->lock);
     if (m->figures) {
+        tide_metrics_family(writer, &rows[FIGURES_AGE]);
+        tide_metrics_sample(writer, NULL, age_us);
         write_items(m->figures, writer);
         write_leases(m->figures, writer);
     }
@@ -161,10 +187,13 @@ static tide_status read_figures(tide_work_metrics *m, tide_error *err)
     static const tide_work_stats_fns fns = {TIDE_WORK_STATS_FNS_INIT, .item = keep_item,
                                             .lease = keep_leases, .task = keep_task};
     TIDE_CLEANUP(tide_freep) TIDE_NEW(figures, fresh, err);
+    const int64_t begun_us = m->env->mono_us(m->env);
     TIDE_TRY(tide_work_stats(m->store, &fns, fresh, err));
     (void)pthread_mutex_lock(&m->lock);
     figures *old = m->figures;
     m->figures = TIDE_TAKE(fresh);
+    m->read_us = m->env->mono_us(m->env);
+    m->took_us = m->read_us - begun_us;
     (void)pthread_mutex_unlock(&m->lock);
     free(old);
     return TIDE_OK;
@@ -193,6 +222,7 @@ tide_status tide_work_metrics_new(tide_work_metrics **out, tide_store *store, ti
 {
     TIDE_NEW(tide_work_metrics, m, err);
     m->store = store;
+    m->env = tide_store_env(store);
     (void)pthread_mutex_init(&m->lock, NULL);
     tide_refresh_init(&m->refresh, ticker, tide_step_work_figures.name);
     const tide_status status =

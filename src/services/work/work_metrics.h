@@ -2,7 +2,8 @@
  * most checkpoints.
  *
  * A scrape wakes the step that reads them, and writes the last ones where the store does not answer
- * (runtime/refresh.h). Types beyond TIDE_WORK_METRICS_MAX rows are left out. */
+ * (runtime/refresh.h), or where reading them took more than a fiftieth of the time since: then they
+ * are as old as tidemark_work_figures_age_seconds. Types beyond TIDE_WORK_METRICS_MAX rows are left out. */
 #pragma once
 
 #include <tidemark/store.h>

@@ -1,4 +1,5 @@
 /* Forks share history; verify finds what was altered, removed or lost. */
+#include "journal/check/verify.h"
 #include "journal/journal_fixture.h"
 
 #include <stdio.h>
@@ -482,6 +483,29 @@ static void the_checksum_does_not_depend_on_the_order_of_tags(void **state)
     assert_status(TIDE_E_EXISTS, tide_journal_append(t->store, &row, &numbers, &t->err));
 }
 
+/* The background step: page by page, and again from the beginning. */
+static void a_scan_counts_numbers_without_row_or_record(void **state)
+{
+    store_test *t = *state;
+    make_task(t, "a");
+    (void)append_n(t, "a", 1);
+    (void)append_n(t, "a", 2);
+    tide_number_scan *scan = NULL;
+    tide_number_page page = {0};
+    assert_ok_err(tide_number_scan_new(&scan, &t->err), &t->err);
+    assert_ok_err(tide_number_scan_step(scan, t->store, &page, &t->err), &t->err);
+    assert_true(page.is_last);
+    assert_int_equal(0, page.missing);
+    run_sql(t->store, "UPDATE journal_head SET last = last + 10");
+    for (int i = 0; i < 2; i++) {
+        assert_ok_err(tide_number_scan_step(scan, t->store, &page, &t->err), &t->err);
+        assert_true(page.is_last);
+        assert_int_equal(10, page.missing);
+        assert_int_equal(10, page.found);
+    }
+    tide_number_scan_free(scan);
+}
+
 TEST_FILE()
 {
     const struct CMUnitTest tests[] = {
@@ -495,6 +519,7 @@ TEST_FILE()
         STORE_CASE_SUPERUSER(verify_finds_rows_below_the_fork_point),
         STORE_CASE_SQLITE(verify_finds_a_permit_left_behind),
         STORE_CASE(verify_accepts_the_times_of_imported_rows),
+        STORE_CASE(a_scan_counts_numbers_without_row_or_record),
         STORE_CASE(damaged_content_is_not_handed_out),
         STORE_CASE(the_checksum_does_not_depend_on_the_order_of_tags),
     };
