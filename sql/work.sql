@@ -211,11 +211,12 @@ SELECT pair ->> 0, pair ->> 1 FROM jsonb_array_elements(CAST(:pairs AS jsonb)) A
 WITH list AS MATERIALIZED (SELECT key, value AS item FROM json_each(:items))
 INSERT INTO work_items (work_item_id, task_id, work_type, status, priority, max_retries, input_data, created_at, updated_at,
                         run_after, unique_key, timeout_us, retried_from, schedule_name, waits_for, has_dependents,
-                        lease_token, revision)
-SELECT item ->> 'id', item ->> 'task', item ->> 'type', 'pending', item ->> 'priority', item ->> 'retries',
+                        lease_token, revision, title)
+SELECT item ->> 'id', item ->> 'task', item ->> 'type', 'pending', item ->> 'priority',
+       coalesce(item ->> 'retries', (SELECT p.max_retries FROM work_policies p WHERE p.work_type = item ->> 'type'), 3),
        item ->> 'input', item ->> 'at', item ->> 'at', item ->> 'after', item ->> 'key', item ->> 'timeout',
        item ->> 'from', item ->> 'schedule', item ->> 'waits', item ->> 'needed',
-       coalesce((SELECT token FROM leases WHERE name = 'work items removed'), 0), 1
+       coalesce((SELECT token FROM leases WHERE name = 'work items removed'), 0), 1, item ->> 'title'
 FROM list ORDER BY key;
 
 -- statement: work_insert  engine: postgres
@@ -223,12 +224,14 @@ FROM list ORDER BY key;
 -- complete: no trigger has to look at it, row by row.)
 INSERT INTO work_items (work_item_id, task_id, work_type, status, priority, max_retries, input_data, created_at, updated_at,
                         run_after, unique_key, timeout_us, retried_from, schedule_name, waits_for, has_dependents,
-                        lease_token, revision, claim_key)
-SELECT id, task, type, 'pending', priority, retries, input, at, at, after, key, timeout, "from", schedule, waits, needed <> 0,
-       coalesce((SELECT token FROM leases WHERE name = 'work items removed'), 0), 1, claim
+                        lease_token, revision, claim_key, title)
+SELECT id, task, type, 'pending', priority,
+       coalesce(retries, (SELECT p.max_retries FROM work_policies p WHERE p.work_type = x.type), 3), input, at, at, after, key, timeout, "from", schedule, waits, needed <> 0,
+       coalesce((SELECT token FROM leases WHERE name = 'work items removed'), 0), 1, claim, title
 FROM jsonb_to_recordset(CAST(:items AS jsonb))
      AS x(id text, task text, type text, priority bigint, retries bigint, input text, at timestamptz,
-          after timestamptz, key text, timeout bigint, "from" text, schedule text, waits bigint, needed bigint, claim bigint)
+          after timestamptz, key text, timeout bigint, "from" text, schedule text, waits bigint, needed bigint, claim bigint,
+          title text)
 ON CONFLICT DO NOTHING;
 
 -- ---- claiming ----
@@ -680,7 +683,10 @@ WITH done AS (
                                             AND k.status = 'pending' AND k.lock_via = 'api') AS has_more),
 closed AS (
     UPDATE work_attempts a SET ended_at = d.completed_at, outcome = 'completed'
-    FROM done d WHERE a.work_item_id = d.work_item_id AND a.lease_token = d.lease_token AND a.ended_at IS NULL)
+    FROM done d WHERE a.work_item_id = d.work_item_id AND a.lease_token = d.lease_token AND a.ended_at IS NULL),
+freed AS (
+    UPDATE idempotency_keys k SET lock_holder = NULL, lock_expires_at = NULL, lock_via = NULL, revision = k.revision + 1
+    FROM done d WHERE d.has_more AND k.work_item_id = d.work_item_id AND k.status = 'pending' AND k.lock_via = 'api')
 SELECT work_item_id, lease_token, has_more FROM done;
 
 -- statement: work_finish_one  engine: sqlite
@@ -694,6 +700,7 @@ RETURNING task_id,
                                       AND k.status = 'pending' AND k.lock_via = 'api');
 
 -- statement: work_finish_one  engine: postgres
+-- :is_plain: nothing else ends with it, so the keys that it left unanswered are given back here.
 WITH done AS (
     UPDATE work_items w
     SET status = 'completed', output_data = :output, attempt_outcome = 'completed', error_message = NULL,
@@ -706,7 +713,11 @@ WITH done AS (
                                             AND k.status = 'pending' AND k.lock_via = 'api') AS has_more),
 closed AS (
     UPDATE work_attempts a SET ended_at = d.completed_at, outcome = 'completed'
-    FROM done d WHERE a.work_item_id = d.work_item_id AND a.lease_token = d.lease_token AND a.ended_at IS NULL)
+    FROM done d WHERE a.work_item_id = d.work_item_id AND a.lease_token = d.lease_token AND a.ended_at IS NULL),
+freed AS (
+    UPDATE idempotency_keys k SET lock_holder = NULL, lock_expires_at = NULL, lock_via = NULL, revision = k.revision + 1
+    FROM done d WHERE d.has_more AND k.work_item_id = d.work_item_id AND k.status = 'pending' AND k.lock_via = 'api'
+      AND CAST(:is_plain AS boolean))
 SELECT task_id, has_more FROM done;
 
 -- statement: work_finished  engine: sqlite
@@ -787,13 +798,20 @@ RETURNING work_item_id;
 
 -- statement: work_copy
 -- What a retry takes over from the item that has ended.
-SELECT status, task_id, work_type, input_data, priority, max_retries, timeout_us, unique_key FROM work_items
+SELECT status, task_id, work_type, input_data, priority, max_retries, timeout_us, unique_key, title FROM work_items
 WHERE work_item_id = :id;
 
 -- statement: work_keys_free  engine: sqlite
 -- Attempts ended: the idempotency keys of their items that they left unanswered are given back.
 UPDATE idempotency_keys SET lock_holder = NULL, lock_expires_at = NULL, lock_via = NULL, revision = revision + 1
 WHERE work_item_id IN (SELECT value FROM json_each(:ids)) AND status = 'pending' AND lock_via = 'api';
+
+-- statement: work_keys_free_finished  only: sqlite
+-- The same behind plain finishes, in their transaction: those of the list that are completed by their token.
+UPDATE idempotency_keys SET lock_holder = NULL, lock_expires_at = NULL, lock_via = NULL, revision = revision + 1
+WHERE status = 'pending' AND lock_via = 'api' AND work_item_id IN (
+    SELECT w.work_item_id FROM json_each(:items) j CROSS JOIN work_items w
+    WHERE w.work_item_id = j.value ->> 'id' AND w.lease_token = j.value ->> 'token' AND w.status = 'completed');
 
 -- statement: work_keys_free  engine: postgres
 UPDATE idempotency_keys SET lock_holder = NULL, lock_expires_at = NULL, lock_via = NULL, revision = revision + 1
@@ -861,20 +879,35 @@ UPDATE work_types SET is_paused = false, pause_reason = NULL, paused_at = NULL W
 -- statement: work_types_list
 SELECT work_type, is_paused, pause_reason, paused_at FROM work_types ORDER BY work_type;
 
+-- statement: policy_get
+SELECT max_retries, backoff_us, backoff_max_us, no_retry FROM work_policies WHERE work_type = :type;
+
+-- statement: policy_list
+SELECT work_type, max_retries, backoff_us, backoff_max_us, no_retry FROM work_policies ORDER BY work_type;
+
+-- statement: policy_set
+INSERT INTO work_policies (work_type, max_retries, backoff_us, backoff_max_us, no_retry)
+VALUES (:type, :max_retries, :backoff_us, :backoff_max_us, :no_retry)
+ON CONFLICT (work_type) DO UPDATE SET max_retries = excluded.max_retries, backoff_us = excluded.backoff_us,
+    backoff_max_us = excluded.backoff_max_us, no_retry = excluded.no_retry;
+
+-- statement: policy_delete
+DELETE FROM work_policies WHERE work_type = :type;
+
 -- ---- looking ----
 
 -- statement: work_find  engine: sqlite
 SELECT work_item_id, task_id, work_type, status, priority, lease_holder, lease_acquired_at, lease_expires_at, heartbeat_at,
        retry_count, max_retries, input_data, output_data, error_message, created_at, started_at, completed_at, updated_at,
        lease_token, lease_via, revision, run_after, unique_key, timeout_us, deadline_at, failure_count, crash_count,
-       failure_kind, attempt_outcome, progress, retried_from, schedule_name, waits_for, has_dependents, claim_key, rowid
+       failure_kind, attempt_outcome, progress, retried_from, schedule_name, waits_for, has_dependents, claim_key, title, rowid
 FROM work_items WHERE work_item_id = :id;
 
 -- statement: work_find  engine: postgres
 SELECT work_item_id, task_id, work_type, status, priority, lease_holder, lease_acquired_at, lease_expires_at, heartbeat_at,
        retry_count, max_retries, input_data, output_data, error_message, created_at, started_at, completed_at, updated_at,
        lease_token, lease_via, revision, run_after, unique_key, timeout_us, deadline_at, failure_count, crash_count,
-       failure_kind, attempt_outcome, progress, retried_from, schedule_name, waits_for, has_dependents, claim_key, 0
+       failure_kind, attempt_outcome, progress, retried_from, schedule_name, waits_for, has_dependents, claim_key, title, 0
 FROM work_items WHERE work_item_id = :id;
 
 -- statement: work_list  engine: sqlite
@@ -882,7 +915,7 @@ FROM work_items WHERE work_item_id = :id;
 SELECT work_item_id, task_id, work_type, status, priority, lease_holder, lease_acquired_at, lease_expires_at, heartbeat_at,
        retry_count, max_retries, input_data, output_data, error_message, created_at, started_at, completed_at, updated_at,
        lease_token, lease_via, revision, run_after, unique_key, timeout_us, deadline_at, failure_count, crash_count,
-       failure_kind, attempt_outcome, progress, retried_from, schedule_name, waits_for, has_dependents, claim_key, rowid
+       failure_kind, attempt_outcome, progress, retried_from, schedule_name, waits_for, has_dependents, claim_key, title, rowid
 FROM work_items
 WHERE rowid < :before_row AND (:type IS NULL OR work_type = :type) AND (:status IS NULL OR status = :status)
   AND (:failure_kind IS NULL OR failure_kind = :failure_kind) AND (:worker IS NULL OR lease_holder = :worker)
@@ -893,7 +926,7 @@ ORDER BY rowid DESC LIMIT :limit;
 SELECT work_item_id, task_id, work_type, status, priority, lease_holder, lease_acquired_at, lease_expires_at, heartbeat_at,
        retry_count, max_retries, input_data, output_data, error_message, created_at, started_at, completed_at, updated_at,
        lease_token, lease_via, revision, run_after, unique_key, timeout_us, deadline_at, failure_count, crash_count,
-       failure_kind, attempt_outcome, progress, retried_from, schedule_name, waits_for, has_dependents, claim_key, 0
+       failure_kind, attempt_outcome, progress, retried_from, schedule_name, waits_for, has_dependents, claim_key, title, 0
 FROM work_items
 WHERE (CAST(:before_id AS text) IS NULL OR created_at < :before_at
        OR (created_at = :before_at AND work_item_id < CAST(:before_id AS text)))
@@ -908,7 +941,7 @@ ORDER BY created_at DESC, work_item_id DESC LIMIT :limit;
 SELECT work_item_id, task_id, work_type, status, priority, lease_holder, lease_acquired_at, lease_expires_at, heartbeat_at,
        retry_count, max_retries, input_data, output_data, error_message, created_at, started_at, completed_at, updated_at,
        lease_token, lease_via, revision, run_after, unique_key, timeout_us, deadline_at, failure_count, crash_count,
-       failure_kind, attempt_outcome, progress, retried_from, schedule_name, waits_for, has_dependents, claim_key, rowid
+       failure_kind, attempt_outcome, progress, retried_from, schedule_name, waits_for, has_dependents, claim_key, title, rowid
 FROM work_items INDEXED BY idx_work_items_task
 WHERE task_id = :task_id AND rowid < :before_row
   AND (:type IS NULL OR work_type = :type) AND (:status IS NULL OR status = :status)
@@ -920,7 +953,7 @@ ORDER BY rowid DESC LIMIT :limit;
 SELECT work_item_id, task_id, work_type, status, priority, lease_holder, lease_acquired_at, lease_expires_at, heartbeat_at,
        retry_count, max_retries, input_data, output_data, error_message, created_at, started_at, completed_at, updated_at,
        lease_token, lease_via, revision, run_after, unique_key, timeout_us, deadline_at, failure_count, crash_count,
-       failure_kind, attempt_outcome, progress, retried_from, schedule_name, waits_for, has_dependents, claim_key, 0
+       failure_kind, attempt_outcome, progress, retried_from, schedule_name, waits_for, has_dependents, claim_key, title, 0
 FROM work_items
 WHERE task_id = CAST(:task_id AS text)
   AND (CAST(:before_id AS text) IS NULL OR created_at < :before_at
@@ -1267,7 +1300,7 @@ DELETE FROM work_schedules WHERE name = :name;
 SELECT work_item_id, task_id, work_type, status, priority, lease_holder, lease_acquired_at, lease_expires_at, heartbeat_at,
        retry_count, max_retries, input_data, output_data, error_message, created_at, started_at, completed_at, updated_at,
        lease_token, lease_via, revision, run_after, unique_key, timeout_us, deadline_at, failure_count, crash_count,
-       failure_kind, attempt_outcome, progress, retried_from, schedule_name, waits_for, has_dependents, claim_key, rowid
+       failure_kind, attempt_outcome, progress, retried_from, schedule_name, waits_for, has_dependents, claim_key, title, rowid
 FROM work_items
 WHERE task_id = :task_id
   AND (status IN ('pending', 'expired') OR (status = 'in_progress' AND lease_expires_at <= :lease_now))
@@ -1277,7 +1310,7 @@ ORDER BY claim_key, rowid;
 SELECT work_item_id, task_id, work_type, status, priority, lease_holder, lease_acquired_at, lease_expires_at, heartbeat_at,
        retry_count, max_retries, input_data, output_data, error_message, created_at, started_at, completed_at, updated_at,
        lease_token, lease_via, revision, run_after, unique_key, timeout_us, deadline_at, failure_count, crash_count,
-       failure_kind, attempt_outcome, progress, retried_from, schedule_name, waits_for, has_dependents, claim_key, 0
+       failure_kind, attempt_outcome, progress, retried_from, schedule_name, waits_for, has_dependents, claim_key, title, 0
 FROM work_items
 WHERE task_id = :task_id
   AND (status IN ('pending', 'expired') OR (status = 'in_progress' AND lease_expires_at <= :lease_now))

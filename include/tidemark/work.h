@@ -133,6 +133,7 @@ typedef struct tide_work_spec {
     const char *const
         *depends_on; /* item ids of the same task, earlier ones of this batch included */
     int depends_on_count;
+    const char *title; /* for people, up to TIDE_WORK_TITLE_MAX bytes; NULL: none */
 } tide_work_spec;
 #define TIDE_WORK_SPEC_INIT .size = sizeof(tide_work_spec)
 
@@ -267,6 +268,7 @@ typedef struct tide_work_failure {
     const char *error;
     bool is_final;          /* do not retry */
     int64_t retry_after_us; /* < 0: back-off decides */
+    bool is_timeout;        /* it took longer than its timeout: for the policy of its type */
 } tide_work_failure;
 #define TIDE_WORK_FAILURE_INIT .size = sizeof(tide_work_failure)
 
@@ -378,6 +380,7 @@ typedef struct tide_work_item {
     int64_t waits_for;
     bool has_dependents;
     int64_t claim_key;
+    const char *title; /* NULL: none */
 } tide_work_item;
 
 typedef tide_status tide_work_item_fn(void *arg, const tide_work_item *item, tide_error *err);
@@ -488,6 +491,39 @@ TIDE_API TIDE_MUST_CHECK tide_status tide_work_next_sweep(tide_store *store, int
 /* Remove ended items older than keep_us (0: the default) in bounded steps. Their checkpoints stay. */
 TIDE_API TIDE_MUST_CHECK tide_status tide_work_clean(tide_store *store, int64_t keep_us,
                                                      int64_t *removed, tide_error *err);
+
+/* ---- retry policies ---- */
+
+enum {
+    TIDE_WORK_TITLE_MAX = 512, /* bytes of an item's title */
+    TIDE_WORK_NO_RETRY_SIZE = 32,
+    TIDE_WORK_NO_RETRY_ERROR = 1,   /* the worker reported a failure */
+    TIDE_WORK_NO_RETRY_CRASH = 2,   /* the lease ended without a word */
+    TIDE_WORK_NO_RETRY_TIMEOUT = 4, /* the attempt took longer than its timeout */
+};
+
+typedef struct tide_work_policy {
+    size_t size; /* TIDE_WORK_POLICY_INIT */
+    const char *work_type;
+    int64_t max_retries; /* of items that are added without one; < 0: TIDE_WORK_RETRIES_DEFAULT */
+    int64_t backoff_us;  /* the first wait, which doubles; 0: TIDE_WORK_BACKOFF_US */
+    int64_t backoff_max_us; /* the longest; 0: TIDE_WORK_BACKOFF_MAX_US */
+    unsigned no_retry;      /* TIDE_WORK_NO_RETRY_* */
+} tide_work_policy;
+#define TIDE_WORK_POLICY_INIT .size = sizeof(tide_work_policy)
+
+/* Replaces the policy of the type; one that is all defaults removes it. Waits and exceptions count
+ * from the next attempt that ends. */
+TIDE_API TIDE_MUST_CHECK tide_status tide_work_policy_set(tide_store *store,
+                                                          const tide_work_policy *policy,
+                                                          tide_error *err);
+/* TIDE_NONE: it has none, and *out the defaults. out->work_type is the caller's. */
+TIDE_API TIDE_MUST_CHECK tide_status tide_work_policy_get(tide_store *store, const char *work_type,
+                                                          tide_work_policy *out, tide_error *err);
+/* "error", "crash" and "timeout"; a list of them, with commas. */
+TIDE_API TIDE_MUST_CHECK tide_status tide_work_no_retry_parse(unsigned *flag, const char *word,
+                                                              tide_error *err);
+TIDE_API void tide_work_no_retry_text(char out[TIDE_WORK_NO_RETRY_SIZE], unsigned flags);
 
 /* ---- schedules ---- */
 

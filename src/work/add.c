@@ -40,6 +40,8 @@ static tide_status check_item(const tide_work_spec *item, const char *task_id, t
     TIDE_TRY(tide_item_check_id("a task's id", task_id, err));
     TIDE_TRY(tide_item_check_name("a work type", item->work_type, TIDE_WORK_TYPE_MAX, err));
     TIDE_TRY(tide_item_check_json("input", item->input, err));
+    if (item->title)
+        TIDE_TRY(tide_item_check_name("a title", item->title, TIDE_WORK_TITLE_MAX, err));
     TIDE_TRY(tide_item_check_range("priority", item->priority, -TIDE_ITEM_PRIORITY_MAX,
                                    TIDE_ITEM_PRIORITY_MAX, err));
     if (item->max_retries > 0)
@@ -173,8 +175,9 @@ static void put_item(tide_json *json, const tide_item_batch *b, const tide_item_
     put_text(json, "task", plan->task_id);
     put_text(json, "type", item->work_type);
     put_number(json, "priority", item->priority);
-    put_number(json, "retries",
-               item->max_retries < 0 ? TIDE_WORK_RETRIES_DEFAULT : item->max_retries);
+    if (item->max_retries >= 0) /* else the policy of the type, or the default */
+        put_number(json, "retries", item->max_retries);
+    put_text(json, "title", item->title);
     put_text(json, "input", item->input);
     tide_json_key(json, "at");
     tide_item_json_time(json, b->tx, now_us + plan->position);

@@ -14,6 +14,7 @@
 #include "store/statement.h"
 #include "tidemark_sql.h"
 #include "work/item.h"
+#include "work/policy/policy.h"
 
 enum {
     STEP_ITEMS = 100, /* per transaction */
@@ -36,6 +37,7 @@ typedef struct overdue {
     /* decided */
     bool is_over;
     bool is_poison;
+    bool is_refused;      /* the policy of its type allows no retry */
     bool is_done;         /* the statement found it as it was */
     int64_t run_after_us; /* 0: at once */
 } overdue;
@@ -49,6 +51,7 @@ typedef struct expire_step {
     int64_t requeued, failed, quarantined;
     tide_arena arena;
     tide_item_clock clock;
+    tide_policies policies;
 } expire_step;
 
 static const char *cause_of(const overdue *row)
@@ -56,17 +59,25 @@ static const char *cause_of(const overdue *row)
     return row->is_timed_out ? "Timed out" : "Lease expired";
 }
 
+static const char *text_of(const overdue *row)
+{
+    return row->is_over && !row->is_refused ? "Max retries exceeded" : cause_of(row);
+}
+
 /* The first lease that runs out is nobody's fault: at once. After that, and after a timeout, with back-off. */
 static void decide(overdue *row, const expire_step *step, tide_tx *tx)
 {
+    const tide_work_policy *policy = tide_policies_find(&step->policies, row->work_type);
+    const unsigned why = row->is_timed_out ? TIDE_WORK_NO_RETRY_TIMEOUT : TIDE_WORK_NO_RETRY_CRASH;
     const int64_t crashes = row->crash_count + (!row->is_timed_out && !row->is_left);
-    row->is_over = row->retry_count >= row->max_retries;
+    row->is_refused = (policy->no_retry & why) != 0;
+    row->is_over = row->retry_count >= row->max_retries || row->is_refused;
     row->is_poison = row->is_over && crashes >= step->crash_limit;
     row->run_after_us = 0;
     if (row->is_over || (crashes <= 1 && !row->is_timed_out))
         return;
     const int64_t retry = row->is_timed_out ? row->retry_count : row->retry_count - 1;
-    row->run_after_us = step->clock.now_us + tide_item_backoff_us(tx, retry);
+    row->run_after_us = step->clock.now_us + tide_policy_backoff_us(policy, tx, retry);
 }
 
 /* ---- finding ---- */
@@ -142,7 +153,7 @@ static void put_number(tide_json *json, const char *key, int64_t number)
 
 static void put_decision(tide_json *json, const overdue *row, tide_tx *tx)
 {
-    const char *end = row->is_poison ? "quarantined" : "exhausted";
+    const char *end = row->is_poison ? "quarantined" : row->is_refused ? "error" : "exhausted";
     tide_json_object_begin(json);
     put_text(json, "id", row->id);
     put_number(json, "token", row->token);
@@ -152,7 +163,7 @@ static void put_decision(tide_json *json, const overdue *row, tide_tx *tx)
     put_number(json, "failure", !row->is_left && row->is_timed_out);
     put_text(json, "kind", row->is_over ? end : NULL);
     put_text(json, "outcome", row->is_left ? NULL : (row->is_timed_out ? "timed_out" : "expired"));
-    put_text(json, "error", row->is_over ? "Max retries exceeded" : cause_of(row));
+    put_text(json, "error", text_of(row));
     tide_json_key(json, "after");
     tide_item_json_time(json, tx, row->run_after_us);
     tide_json_object_end(json);
@@ -196,7 +207,7 @@ static tide_status write_boundary(tide_checkpoint_new *out, const overdue *row, 
     tide_json json;
     tide_json_init(&json, &text);
     tide_json_object_begin(&json);
-    put_text(&json, "error", row->is_over ? "Max retries exceeded" : cause_of(row));
+    put_text(&json, "error", text_of(row));
     put_number(&json, "retry", row->retry_count + !row->is_over);
     put_number(&json, "max_retries", row->max_retries);
     put_text(&json, "cause", cause_of(row));
@@ -212,12 +223,9 @@ static tide_status write_boundary(tide_checkpoint_new *out, const overdue *row, 
         status < TIDE_OK ? NULL : tide_arena_text(&step->arena, tide_buffer_view(&text));
     if (!copy)
         return tide_no_memory(err);
-    *out = (tide_checkpoint_new){TIDE_CHECKPOINT_NEW_INIT,
-                                 .task_id = row->task_id,
-                                 .work_item_id = row->id,
-                                 .type = "error_boundary",
-                                 .snapshot = tide_view_of(copy),
-                                 .message = row->is_over ? "Max retries exceeded" : cause_of(row),
+    *out = (tide_checkpoint_new){TIDE_CHECKPOINT_NEW_INIT,       .task_id = row->task_id,
+                                 .work_item_id = row->id,        .type = "error_boundary",
+                                 .snapshot = tide_view_of(copy), .message = text_of(row),
                                  .trigger = "time_passed"};
     return TIDE_OK;
 }
@@ -270,6 +278,7 @@ static tide_status expire_some(tide_tx *tx, void *arg, tide_error *err)
     keep_few_tasks(step);
     if (step->count == 0)
         return TIDE_OK;
+    TIDE_TRY(tide_policies_read(tx, &step->policies, &step->arena, err));
     TIDE_TRY(apply_decisions(tx, step, err));
     TIDE_TRY(end_keys(tx, step, err));
     TIDE_TRY(record(tx, step, &wakes, err));
@@ -297,6 +306,7 @@ tide_status tide_item_expire(tide_store *store, int64_t limit, int64_t crash_lim
         limit -= step.count > 0 ? step.count : limit;
     }
     out->has_more = out->has_more || step.is_more;
+    tide_policies_done(&step.policies);
     tide_arena_done(&step.arena);
     return status;
 }

@@ -13,6 +13,7 @@
 #include "store/statement.h"
 #include "tidemark_sql.h"
 #include "work/item.h"
+#include "work/policy/policy.h"
 
 enum {
     AHEAD_MAX = 10000, /* items counted that come first */
@@ -181,6 +182,32 @@ static tide_status explain_pending(tide_tx *tx, explanation *e, tide_error *err)
     return TIDE_OK;
 }
 
+static void explain_policy(explanation *e, const tide_work_policy *policy)
+{
+    char not_after[TIDE_WORK_NO_RETRY_SIZE];
+    char retries[32] = "";
+    char waits[96] = "";
+    tide_work_no_retry_text(not_after, policy->no_retry);
+    if (policy->max_retries >= 0)
+        (void)snprintf(retries, sizeof retries, " %" PRId64 " retries;", policy->max_retries);
+    if (policy->backoff_us > 0)
+        (void)snprintf(waits, sizeof waits, " waits of %.3g s to %.3g s;",
+                       seconds(policy->backoff_us),
+                       seconds(policy->backoff_max_us > 0 ? policy->backoff_max_us
+                                                          : TIDE_WORK_BACKOFF_MAX_US));
+    say(e, "policy", "The retry policy of %s:%s%s%s%s 'work policy %s' shows and changes it.",
+        e->work_type, retries, waits, not_after[0] ? " none after " : "", not_after, e->work_type);
+}
+
+static tide_status add_policy(tide_tx *tx, explanation *e, tide_error *err)
+{
+    tide_work_policy policy;
+    TIDE_TRY(tide_policy_get(tx, e->work_type, &policy, err));
+    if (policy.max_retries >= 0 || policy.backoff_us > 0 || policy.no_retry != 0)
+        explain_policy(e, &policy);
+    return TIDE_OK;
+}
+
 static tide_status explain_item(tide_tx *tx, void *arg, tide_error *err)
 {
     explanation *e = arg;
@@ -193,10 +220,10 @@ static tide_status explain_item(tide_tx *tx, void *arg, tide_error *err)
     if (is(e->status, "completed") || is(e->status, "failed"))
         explain_end(e);
     else if (is(e->status, "pending"))
-        return explain_pending(tx, e, err);
+        TIDE_TRY(explain_pending(tx, e, err));
     else
         explain_lease(e);
-    return TIDE_OK;
+    return add_policy(tx, e, err);
 }
 
 tide_status tide_work_explain(tide_store *store, const char *work_item_id, tide_work_reason_fn *fn,

@@ -11,6 +11,7 @@
 #include "store/statement.h"
 #include "tidemark_sql.h"
 #include "work/lease.h"
+#include "work/policy/policy.h"
 
 /* ---- fail ---- */
 
@@ -19,13 +20,14 @@ typedef struct fail_request {
     int64_t token;
     const char *error;
     bool is_final;
+    bool is_timeout;
     int64_t retry_after_us;
     tide_work_failed out;
 } fail_request;
 
 static const char *kind_of_end(const fail_request *request, const tide_hold *hold)
 {
-    if (request->is_final)
+    if (request->is_final || hold->retry_count < hold->max_retries) /* or the policy said so */
         return "error";
     return hold->crash_count >= TIDE_WORK_CRASH_LIMIT ? "quarantined" : "exhausted";
 }
@@ -37,7 +39,7 @@ static tide_status find_failed(tide_tx *tx, fail_request *request, int64_t now_u
                    tide_bind_i64("token", request->token), tide_bind_text("error", request->error));
     const bool has_ended = tide_query_col_bool(query);
     const bool was_final = tide_query_col_bool(query) && has_ended;
-    if (was_final != request->is_final)
+    if (request->is_final && !was_final)
         return TIDE_NONE;
     const int64_t run_after_us =
         tide_query_col_is_null(query) ? now_us : tide_query_col_time(query);
@@ -59,10 +61,15 @@ static tide_status fail_item(tide_tx *tx, void *arg, tide_error *err)
         return failed == TIDE_NONE ? held : failed;
     }
     TIDE_TRY(held);
-    const bool is_over = request->is_final || hold.retry_count >= hold.max_retries;
+    tide_work_policy policy;
+    TIDE_TRY(tide_policy_get(tx, hold.work_type, &policy, err));
+    const unsigned why =
+        request->is_timeout ? TIDE_WORK_NO_RETRY_TIMEOUT : TIDE_WORK_NO_RETRY_ERROR;
+    const bool is_over =
+        request->is_final || (policy.no_retry & why) != 0 || hold.retry_count >= hold.max_retries;
     int64_t delay_us = request->retry_after_us;
     if (delay_us < 0)
-        delay_us = tide_item_backoff_us(tx, hold.retry_count);
+        delay_us = tide_policy_backoff_us(&policy, tx, hold.retry_count);
     request->out =
         (tide_work_failed){.is_final = is_over, .retry_after_us = is_over ? 0 : delay_us};
     TIDE_QUERY(query, tx, TIDE_SQL_WORK_FAIL, err, tide_bind_text("id", request->id),
@@ -120,6 +127,7 @@ tide_status tide_work_fail(tide_store *store, const tide_work_failure *given, ti
                             .token = failure.token,
                             .error = tide_buffer_text(&text),
                             .is_final = failure.is_final,
+                            .is_timeout = failure.is_timeout,
                             .retry_after_us = failure.retry_after_us};
     TIDE_TRY(tide_store_write(store, fail_item, &request, err));
     if (out)

@@ -6,7 +6,6 @@
 
 #include <tidemark/lease.h>
 
-#include "base/backoff.h"
 #include "base/buffer.h"
 #include "base/cleanup.h"
 #include "base/digest.h"
@@ -134,14 +133,6 @@ void tide_item_json_time(tide_json *json, tide_tx *tx, int64_t us)
     tide_json_text(json, text);
 }
 
-int64_t tide_item_backoff_us(tide_tx *tx, int64_t retry)
-{
-    static const tide_backoff policy = {.base_us = TIDE_WORK_BACKOFF_US,
-                                        .cap_us = TIDE_WORK_BACKOFF_MAX_US};
-    return tide_backoff_next(&policy, retry > 62 ? 62 : (int)retry,
-                             tide_store_env(tide_tx_store(tx)));
-}
-
 /* ---- rows ---- */
 
 const char *tide_row_text(tide_row *row)
@@ -208,6 +199,7 @@ tide_status tide_item_read(tide_query *query, tide_arena *arena, tide_work_item 
     out->waits_for = tide_query_col_i64(query);
     out->has_dependents = tide_query_col_bool(query);
     out->claim_key = tide_query_col_i64(query);
+    out->title = tide_row_text(&row);
     const int64_t at = tide_query_col_i64(query);
     if (position)
         *position = at;

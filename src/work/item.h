@@ -189,6 +189,3 @@ TIDE_MUST_CHECK tide_status tide_schedule_pull_in(tide_tx *tx, int64_t *pulled, 
 /* What was written later than this was written while the clock was ahead. The longest back-off is as long: what is
  * less off is over by itself. */
 #define TIDE_ITEM_AHEAD_US INT64_C(3600000000)
-
-/* How long to wait after the n-th retry. */
-int64_t tide_item_backoff_us(tide_tx *tx, int64_t retry);

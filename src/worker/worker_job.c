@@ -129,7 +129,8 @@ static tide_status write_end(tide_job *job, const settlement *end, tide_error *e
         store,
         &(tide_work_failure){TIDE_WORK_FAILURE_INIT, .work_item_id = item->work_item_id,
                              .token = item->lease_token, .error = end->error,
-                             .is_final = end->is_final, .retry_after_us = end->delay_us},
+                             .is_final = end->is_final, .retry_after_us = end->delay_us,
+                             .is_timeout = tide_job_stop_get(job) == TIDE_JOB_TIMED_OUT},
         &failed, err);
     job->has_item_ended = failed.is_final;
     return status;

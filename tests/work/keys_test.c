@@ -1,6 +1,8 @@
 /* The end of an attempt frees the idempotency keys that it began. */
 #include "work/work_fixture.h"
 
+#include "work/turn/turn.h"
+
 static tide_idempotency_outcome begin(store_test *t, tide_idempotency_policy policy)
 {
     const tide_idempotency_request request = {TIDE_IDEMPOTENCY_REQUEST_INIT, .key = "charge",
@@ -102,6 +104,50 @@ static void next_gives_the_keys_of_what_it_finishes_back(void **state)
 }
 
 /* The key that a finish answers itself is answered, not given back. */
+/* The process dies behind the commit of the finish: nothing is left for a second one to do. */
+static void a_finish_frees_its_key_in_its_own_commit(void **state)
+{
+    store_test *t = *state;
+    const held h = begin_attempt(t);
+    bool is_lost = true;
+    bool is_needed = false;
+    const tide_lease_list one = {
+        .id = h.id, .token = h.token, .output = "{}", .is_lost = &is_lost, .is_needed = &is_needed};
+    const tide_finish_list list = {.held = &one, .count = 1};
+    tide_work_turn turn = {.finish = &list};
+    assert_ok_err(tide_work_turn_run(t->store, &turn, &t->err), &t->err);
+    assert_false(is_lost);
+    assert_int_equal(TIDE_IDEMPOTENCY_NEW, begin(t, TIDE_IDEMPOTENCY_FAIL));
+}
+
+static void many_finishes_free_their_keys_in_their_own_commit(void **state)
+{
+    store_test *t = *state;
+    const held h = begin_attempt(t);
+    add_item(t, "b");
+    const held other = claim(t, "w");
+    bool is_lost[2] = {true, true};
+    bool is_needed[2] = {false, false};
+    const tide_lease_list both[] = {
+        {.id = h.id, .token = h.token, .is_lost = &is_lost[0], .is_needed = &is_needed[0]},
+        {.id = other.id, .token = other.token, .is_lost = &is_lost[1], .is_needed = &is_needed[1]}};
+    const tide_finish_list list = {.held = both, .count = 2};
+    tide_work_turn turn = {.finish = &list};
+    assert_ok_err(tide_work_turn_run(t->store, &turn, &t->err), &t->err);
+    assert_false(is_lost[0] || is_lost[1]);
+    assert_int_equal(TIDE_IDEMPOTENCY_NEW, begin(t, TIDE_IDEMPOTENCY_FAIL));
+}
+
+/* A finish that is refused ends nothing, and its key stays locked. */
+static void a_refused_finish_frees_no_key(void **state)
+{
+    store_test *t = *state;
+    held h = begin_attempt(t);
+    h.token--;
+    assert_status(TIDE_E_LEASE_LOST, finish(t, &h, "{}"));
+    assert_int_equal(TIDE_IDEMPOTENCY_IN_PROGRESS, begin(t, TIDE_IDEMPOTENCY_RERUN));
+}
+
 static void a_finish_with_a_response_keeps_its_key(void **state)
 {
     store_test *t = *state;
@@ -152,6 +198,9 @@ TEST_FILE()
         STORE_CASE(a_finished_item_gives_its_key_back),
         STORE_CASE(items_finished_together_give_their_keys_back),
         STORE_CASE(next_gives_the_keys_of_what_it_finishes_back),
+        STORE_CASE(a_finish_frees_its_key_in_its_own_commit),
+        STORE_CASE(many_finishes_free_their_keys_in_their_own_commit),
+        STORE_CASE(a_refused_finish_frees_no_key),
         STORE_CASE(a_finish_with_a_response_keeps_its_key),
         STORE_CASE(a_key_is_freed_by_the_attempt_that_holds_it),
     };

@@ -77,6 +77,13 @@ enum {
     X(PRIORITY, "priority", 0, "N", "0", NULL, NUMBER, -1000000, 1000000, "higher comes first")    \
     X(MAX_RETRIES, "max-retries", 0, "N", "3", NULL, NUMBER, 0, 1000,                              \
       "how often to try again after a failure")                                                    \
+    X(RETRIES, "retries", 0, "N", NULL, NULL, NUMBER, 0, 1000,                                     \
+      "retries of items that are added without --max-retries")                                     \
+    X(BACKOFF, "backoff", 0, "FROM..TO", NULL, NULL, TEXT, 0, 0,                                   \
+      "wait before a retry: first and longest, like 1s..1h; it doubles each time")                 \
+    X(NO_RETRY, "no-retry", 0, "KIND", NULL, NULL, TEXTS, 0, TIDE_CLI_TEXTS_MAX,                   \
+      "do not retry after this: error, crash or timeout")                                          \
+    X(RESET, "reset", 0, NULL, NULL, NULL, FLAG, 0, 0, "return to the defaults")                   \
     X(RUN_AFTER, "run-after", 0, "TIME", NULL, NULL, FUTURE, 0, 0, "not before this time")         \
     X(ATTEMPT_TIMEOUT, "attempt-timeout", 0, "DURATION", NULL, NULL, DURATION, 1,                  \
       TIDE_CLI_DURATION_MAX, "how long an attempt may take")                                       \

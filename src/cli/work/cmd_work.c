@@ -187,7 +187,7 @@ static tide_status clean(tide_cli *cli, tide_error *err)
 static const tide_cli_verb verbs[] = {
     {.name = "add",
      .arguments = "",
-     .takes = TIDE_CLI_LIST(TASK, TYPE, INPUT, PRIORITY, MAX_RETRIES, RUN_AFTER, UNIQUE_KEY,
+     .takes = TIDE_CLI_LIST(TASK, TYPE, TITLE, INPUT, PRIORITY, MAX_RETRIES, RUN_AFTER, UNIQUE_KEY,
                             DEPENDS_ON, ATTEMPT_TIMEOUT, WORK_ITEM, BATCH),
      .overrides =
          TIDE_CLI_OVERRIDES({.id = TIDE_CLI_TYPE, .max = 1},
@@ -196,7 +196,8 @@ static const tide_cli_verb verbs[] = {
      .details =
          "A line of a batch has type and, if wanted, task, input, priority, max_retries, delay "
          "(\"5m\"),\n"
-         "run_after, timeout, unique_key, depends_on (a list of ids) and work_item_id. Everything "
+         "run_after, timeout, unique_key, depends_on (a list of ids), title and work_item_id. "
+         "Everything "
          "is\n"
          "read and checked first; up to a thousand lines are stored all or none.\n"
          "With --unique-key the item that is already there is printed instead of a second one.",
@@ -367,6 +368,16 @@ static const tide_cli_verb verbs[] = {
      .summary = "let nobody claim items of a type",
      .run = pause},
     {.name = "resume", .arguments = "TYPE", .summary = "end the pause of a type", .run = resume},
+    {.name = "policy",
+     .arguments = "TYPE",
+     .takes = TIDE_CLI_LIST(RETRIES, BACKOFF, NO_RETRY, RESET),
+     .summary = "show or replace the retry policy of a type",
+     .details =
+         "What is not given has its default. Retries count for items that are added from "
+         "now on without\n"
+         "--max-retries, waits and --no-retry for every attempt that ends from now on.\n"
+         "Example: tidemark work policy mail --retries 10 --backoff 1s..1h --no-retry timeout",
+     .run = tide_cli_work_policy},
     {.name = "types",
      .arguments = "",
      .summary = "list the types and which are paused",

@@ -134,10 +134,10 @@ static tide_status take_depends(const line_reader *r, tide_work_spec *item, tide
 
 static tide_status check_names(const line_reader *r, tide_error *err)
 {
-    static const char *const names[] = {"work_item_id", "task",      "task_id",    "type",
-                                        "work_type",    "input",     "input_data", "priority",
-                                        "max_retries",  "delay",     "run_after",  "timeout",
-                                        "unique_key",   "depends_on"};
+    static const char *const names[] = {"work_item_id", "task",       "task_id",    "type",
+                                        "work_type",    "input",      "input_data", "priority",
+                                        "max_retries",  "delay",      "run_after",  "timeout",
+                                        "unique_key",   "depends_on", "title"};
     for (const tide_json_node *member = r->object->first; member; member = member->next) {
         bool is_known = false;
         for (size_t i = 0; i < sizeof names / sizeof names[0] && !is_known; i++)
@@ -172,6 +172,7 @@ static tide_status read_item(const line_reader *r, const char *task_id, tide_wor
     TIDE_TRY(take_text(r, &item->task_id, "task_id", "task", err));
     TIDE_TRY(take_text(r, &item->work_type, "type", "work_type", err));
     TIDE_TRY(take_text(r, &item->unique_key, "unique_key", NULL, err));
+    TIDE_TRY(take_text(r, &item->title, "title", NULL, err));
     TIDE_TRY(take_number(r, &item->priority, "priority", err));
     TIDE_TRY(take_number(r, &item->max_retries, "max_retries", err));
     TIDE_TRY(take_duration(r, &item->delay_us, "delay", err));
@@ -286,7 +287,10 @@ tide_status tide_cli_work_add(tide_cli *cli, tide_error *err)
         .work_type = type,
         .input = input ? tide_buffer_text(&data) : NULL,
         .priority = tide_cli_number(cli, TIDE_CLI_PRIORITY),
-        .max_retries = tide_cli_number(cli, TIDE_CLI_MAX_RETRIES),
+        .max_retries = tide_cli_is_given(cli, TIDE_CLI_MAX_RETRIES)
+                           ? tide_cli_number(cli, TIDE_CLI_MAX_RETRIES)
+                           : -1,
+        .title = tide_cli_text(cli, TIDE_CLI_TITLE),
         .timeout_us = tide_cli_number(cli, TIDE_CLI_ATTEMPT_TIMEOUT),
         .unique_key = tide_cli_text(cli, TIDE_CLI_UNIQUE_KEY),
         .depends_on = depends.items,

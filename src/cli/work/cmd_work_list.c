@@ -28,9 +28,9 @@ static void print_word(tide_cli_output *out, const char *what, const char *text)
 
 static void print_item(tide_cli_output *out, const tide_work_item *item)
 {
-    tide_cli_print(out->file, "%s  %s  (%s%s%s)\n", item->work_item_id, item->work_type,
-                   item->status, item->failure_kind ? ": " : "",
-                   item->failure_kind ? item->failure_kind : "");
+    tide_cli_print(out->file, "%s%s%s  %s  (%s%s%s)\n", item->title ? item->title : "",
+                   item->title ? "  " : "", item->work_item_id, item->work_type, item->status,
+                   item->failure_kind ? ": " : "", item->failure_kind ? item->failure_kind : "");
     print_word(out, "task", item->task_id);
     tide_cli_print(out->file,
                    "%-12s %" PRId64 " of %" PRId64 " retries, %" PRId64 " failures, %" PRId64
@@ -96,6 +96,7 @@ static tide_status list_one(void *arg, const tide_work_item *item, tide_error *e
     char tries[48];
     (void)snprintf(tries, sizeof tries, "%" PRId64 "/%" PRId64, item->retry_count,
                    item->max_retries);
+    tide_cli_table_cell(table, item->title);
     tide_cli_table_cell(table, item->work_item_id);
     tide_cli_table_cell(table, item->work_type);
     tide_cli_table_cell(table, item->failure_kind ? item->failure_kind : item->status);
@@ -122,12 +123,22 @@ tide_status tide_cli_work_list(tide_cli *cli, tide_error *err)
     TIDE_CLEANUP(tide_store_closep) tide_store *store = NULL;
     TIDE_TRY(tide_cli_open_store(cli, &store, TIDE_STORE_AS_IS, err));
     tide_cli_table table;
-    tide_cli_table_begin(&table, &cli->out, "ITEM,TYPE,STATUS,PRIORITY#,RETRIES,CREATED,HELD BY");
+    tide_cli_table_begin(&table, &cli->out,
+                         "TITLE,ITEM,TYPE,STATUS,PRIORITY#,RETRIES,CREATED,HELD BY");
     const tide_status status = tide_work_list(store, &filter, list_one, &table, err);
     return tide_cli_table_end(&table, status, err);
 }
 
 /* ---- explain ---- */
+
+static tide_status explain_title(void *arg, const tide_work_item *item, tide_error *err)
+{
+    (void)err;
+    const tide_cli_output *out = arg;
+    if (item->title)
+        tide_cli_print(out->file, "%s  %s\n", item->title, item->work_item_id);
+    return TIDE_OK;
+}
 
 static void explain_one(void *arg, const char *code, const char *text)
 {
@@ -144,6 +155,8 @@ tide_status tide_cli_work_explain(tide_cli *cli, tide_error *err)
     if (cli->out.is_json)
         return tide_cli_print_method(&cli->out, store, tide_rpc_explain, &request.base,
                                      &tidemark__work__v1__explain_response__descriptor, err);
+    TIDE_TRY(tide_cli_found(tide_work_find(store, cli->args[0], explain_title, &cli->out, err),
+                            "work item", cli->args[0], store, err));
     return tide_cli_found(tide_work_explain(store, cli->args[0], explain_one, &cli->out, err),
                           "work item", cli->args[0], store, err);
 }

@@ -102,6 +102,13 @@ static void put_reason(void *arg, const char *code, const char *text)
         r->status = tide_rpc_put(r->rpc, 1, &row.base, r->err);
 }
 
+static tide_status put_title(void *arg, const tide_work_item *item, tide_error *err)
+{
+    WORK(ExplainResponse) part = WORK_INIT(EXPLAIN_RESPONSE);
+    part.title = tide_rpc_borrow(item->title);
+    return tide_rpc_answer(arg, &part.base, err);
+}
+
 tide_status tide_rpc_explain(tide_rpc *rpc, const ProtobufCMessage *message, tide_error *err)
 {
     const WORK(GetItemRequest) *request = (const WORK(GetItemRequest) *)message;
@@ -111,7 +118,8 @@ tide_status tide_rpc_explain(tide_rpc *rpc, const ProtobufCMessage *message, tid
     TIDE_TRY(r.status);
     WORK(ExplainResponse) part = WORK_INIT(EXPLAIN_RESPONSE);
     part.work_item_id = request->work_item_id;
-    return tide_rpc_answer(rpc, &part.base, err);
+    TIDE_TRY(tide_rpc_answer(rpc, &part.base, err));
+    return tide_work_find(rpc->store, request->work_item_id, put_title, rpc, err);
 }
 TIDE_RPC_RUN(tide_rpc_explain)
 

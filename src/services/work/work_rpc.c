@@ -45,6 +45,7 @@ static tide_status read_item(tide_work_spec *out, const WORK(NewItem) * given, t
                             .max_retries = has_retries ? given->max_retries : -1,
                             .run_after_us = given->run_after,
                             .unique_key = tide_rpc_text(given->unique_key),
+                            .title = tide_rpc_text(given->title),
                             .depends_on = (const char *const *)given->depends_on,
                             .depends_on_count = (int)given->n_depends_on};
     TIDE_TRY(tide_rpc_duration(&out->delay_us, given->delay_ms, "delay_ms", err));
@@ -233,6 +234,22 @@ TIDE_RPC_RUN(claim)
 
 /* ---- under leases ---- */
 
+static void count_attempts(const tide_rpc *rpc, const char *outcome, int64_t count)
+{
+    if (rpc->context->refusals && count > 0)
+        tide_series_add(tide_metrics_series(rpc->context->refusals->metrics,
+                                            TIDE_METRIC_WORK_ATTEMPTS, outcome),
+                        count);
+}
+
+static void count_finished(const tide_rpc *rpc, const tide_work_result *results, size_t count)
+{
+    int64_t finished = 0;
+    for (size_t i = 0; i < count; i++)
+        finished += !results[i].is_lost;
+    count_attempts(rpc, "completed", finished);
+}
+
 static tide_status put_lost(tide_rpc *rpc, uint32_t field, const char *work_item_id, int64_t token,
                             tide_error *err)
 {
@@ -326,6 +343,7 @@ TIDE_RPC(finish, WORK(FinishRequest))
                                .follow_ups = follow_ups,
                                .follow_up_count = (int)request->n_follow_ups};
     TIDE_TRY(tide_work_finish(rpc->store, &result, err));
+    count_attempts(rpc, "completed", 1);
     if (!request->checkpoint)
         return TIDE_OK;
     JOURNAL(Numbers) numbers;
@@ -357,6 +375,7 @@ static tide_status finish_results(tide_rpc *rpc, const WORK(FinishManyRequest) *
         tide_work_finish_many(rpc->store, results, (int)request->n_results, err);
     if (!is_answer(status))
         return status;
+    count_finished(rpc, results, request->n_results);
     for (size_t i = 0; i < request->n_results; i++)
         if (results[i].is_lost)
             TIDE_TRY(put_lost(rpc, 1, results[i].work_item_id, results[i].token, err));
@@ -384,6 +403,7 @@ static tide_status next_claims(tide_rpc *rpc, const waiting_claim *w, tide_work_
     const tide_status found = tide_work_next(rpc->store, results, (int)count, &claim, &claims, err);
     if (found < TIDE_OK && found != TIDE_E_LEASE_LOST)
         return found;
+    count_finished(rpc, results, count);
     if (found == TIDE_NONE)
         return wait_for_claim(rpc, w, claims.next_due_us, err);
     TIDE_TRY(claims.count > 0 ? put_claims(rpc, &claims, err)
@@ -424,6 +444,7 @@ TIDE_RPC(fail, WORK(FailRequest))
                              .token = request->lease->lease_token, .error = request->error,
                              .is_final = request->final, .retry_after_us = retry_after_us},
         &failed, err));
+    count_attempts(rpc, failed.is_final ? "failed" : "retried", 1);
     WORK(FailResponse) response = WORK_INIT(FAIL_RESPONSE);
     response.is_final = failed.is_final;
     response.retry_after_ms = failed.retry_after_us / 1000;
@@ -436,8 +457,10 @@ TIDE_RPC(release, WORK(ReleaseRequest))
     int64_t delay_us = 0;
     TIDE_TRY(need_lease(request->lease, err));
     TIDE_TRY(tide_rpc_duration(&delay_us, request->delay_ms, "delay_ms", err));
-    return tide_work_release(rpc->store, request->lease->work_item_id, request->lease->lease_token,
-                             delay_us, err);
+    TIDE_TRY(tide_work_release(rpc->store, request->lease->work_item_id,
+                               request->lease->lease_token, delay_us, err));
+    count_attempts(rpc, "released", 1);
+    return TIDE_OK;
 }
 
 /* ---- without a lease ---- */
@@ -541,6 +564,53 @@ TIDE_RPC(resume_type, WORK(ResumeRequest))
     return tide_work_resume(rpc->store, request->work_type, err);
 }
 
+TIDE_RPC(set_policy, WORK(Policy))
+{
+    const bool has_retries = request->_max_retries_case != 0;
+    tide_work_policy policy = {TIDE_WORK_POLICY_INIT, .work_type = request->work_type,
+                               .max_retries = has_retries ? request->max_retries : -1};
+    if (has_retries && request->max_retries < 0)
+        return tide_fail(err, TIDE_E_INVALID, "max_retries is below 0");
+    TIDE_TRY(tide_rpc_duration(&policy.backoff_us, request->backoff_ms, "backoff_ms", err));
+    TIDE_TRY(
+        tide_rpc_duration(&policy.backoff_max_us, request->backoff_max_ms, "backoff_max_ms", err));
+    for (size_t i = 0; i < request->n_no_retry; i++) {
+        unsigned flag = 0;
+        TIDE_TRY(tide_work_no_retry_parse(&flag, request->no_retry[i], err));
+        policy.no_retry |= flag;
+    }
+    return tide_work_policy_set(rpc->store, &policy, err);
+}
+
+tide_status tide_rpc_get_policy(tide_rpc *rpc, const ProtobufCMessage *message, tide_error *err)
+{
+    static const struct {
+        unsigned flag;
+        const char *word;
+    } kinds[] = {{TIDE_WORK_NO_RETRY_ERROR, "error"},
+                 {TIDE_WORK_NO_RETRY_CRASH, "crash"},
+                 {TIDE_WORK_NO_RETRY_TIMEOUT, "timeout"}};
+    const WORK(GetPolicyRequest) *request = (const WORK(GetPolicyRequest) *)message;
+    tide_work_policy policy;
+    const tide_status found = tide_work_policy_get(rpc->store, request->work_type, &policy, err);
+    TIDE_TRY(found); /* TIDE_NONE: all of it is default */
+    WORK(Policy) row = WORK_INIT(POLICY);
+    char *words[sizeof kinds / sizeof kinds[0]];
+    row.work_type = request->work_type;
+    if (policy.max_retries >= 0) {
+        row._max_retries_case = TIDEMARK__WORK__V1__POLICY___MAX_RETRIES_MAX_RETRIES;
+        row.max_retries = policy.max_retries;
+    }
+    row.backoff_ms = policy.backoff_us / 1000;
+    row.backoff_max_ms = policy.backoff_max_us / 1000;
+    row.no_retry = words;
+    for (size_t i = 0; i < sizeof kinds / sizeof kinds[0]; i++)
+        if (policy.no_retry & kinds[i].flag)
+            words[row.n_no_retry++] = tide_rpc_borrow(kinds[i].word);
+    return tide_rpc_answer(rpc, &row.base, err);
+}
+TIDE_RPC_RUN(tide_rpc_get_policy)
+
 /* clang-format off */
 const tide_method tide_rpc_work[] = {
     TIDE_RPC_ROW(SERVICE, "AddItems", WRITE, work__v1__add_items_request, work__v1__add_items_response, add_items),
@@ -560,6 +630,8 @@ const tide_method tide_rpc_work[] = {
     TIDE_RPC_ROW(SERVICE, "Reprioritise", WRITE, work__v1__reprioritise_request, work__v1__changed_items_response, reprioritise),
     TIDE_RPC_ROW(SERVICE, "DeleteItem", WRITE, work__v1__delete_item_request, work__v1__empty, delete_item),
     TIDE_RPC_ROW(SERVICE, "Pause", WRITE, work__v1__pause_request, work__v1__empty, pause_type),
+    TIDE_RPC_ROW(SERVICE, "SetPolicy", WRITE, work__v1__policy, work__v1__empty, set_policy),
+    TIDE_RPC_ROW(SERVICE, "GetPolicy", READ, work__v1__get_policy_request, work__v1__policy, tide_rpc_get_policy),
     TIDE_RPC_ROW(SERVICE, "Resume", WRITE, work__v1__resume_request, work__v1__empty, resume_type),
     {.path = NULL},
 };

@@ -66,6 +66,18 @@ static void note_finished(tide_query *query, void *arg)
         *held->is_needed = tide_query_col_bool(query);
 }
 
+/* Keys that the attempts left unanswered are given back in the same commit. On PostgreSQL the
+ * finishing statements do it. */
+static tide_status defer_free_keys(tide_tx *tx, const group *g, tide_error *err)
+{
+    if (tide_store_engine(tide_tx_store(tx)) == TIDE_ENGINE_POSTGRES)
+        return TIDE_OK;
+    TIDE_CLEANUP(tide_query_endp) tide_query *query = NULL;
+    TIDE_TRY(tide_query_begin(&query, tx, TIDE_SQL_WORK_KEYS_FREE_FINISHED, err));
+    TIDE_TRY(tide_lease_list_bind(query, "items", g->held, g->held_count, err));
+    return tide_query_defer(&query, err);
+}
+
 static tide_status defer_finishes(tide_tx *tx, group *g, tide_error *err)
 {
     if (g->held_count == 0)
@@ -83,10 +95,14 @@ static tide_status defer_finishes(tide_tx *tx, group *g, tide_error *err)
         tide_query_bind_text(query, "id", g->held[0].id);
         tide_query_bind_i64(query, "token", g->held[0].token);
         tide_query_bind_text(query, "output", g->held[0].output);
-        return tide_query_defer_rows(&query, note_one, g, err);
+        if (tide_store_engine(tide_tx_store(tx)) == TIDE_ENGINE_POSTGRES)
+            tide_query_bind_bool(query, "is_plain", true);
+        TIDE_TRY(tide_query_defer_rows(&query, note_one, g, err));
+    } else {
+        TIDE_TRY(tide_lease_list_bind(query, "items", g->held, g->held_count, err));
+        TIDE_TRY(tide_query_defer_rows(&query, note_finished, g, err));
     }
-    TIDE_TRY(tide_lease_list_bind(query, "items", g->held, g->held_count, err));
-    return tide_query_defer_rows(&query, note_finished, g, err);
+    return defer_free_keys(tx, g, err);
 }
 
 /* ---- claims ---- */

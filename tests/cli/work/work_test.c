@@ -669,6 +669,44 @@ static void a_new_priority_decides_what_is_claimed_next(void **state)
     work_refuses(t, 4, "ended", "$T work reprioritise first --priority 1");
 }
 
+static void a_retry_policy_is_set_shown_and_reset(void **state)
+{
+    cli_fixture *t = *state;
+    tide_json_node *policy = work_object(t, "$T work policy mail --retries 7 --backoff 1s..1h "
+                                            "--no-retry timeout --no-retry crash --json");
+    assert_int_equal(7, json_number(policy, "max_retries"));
+    assert_int_equal(1000, json_number(policy, "backoff_ms"));
+    assert_int_equal(3600000, json_number(policy, "backoff_max_ms"));
+    tide_json_tree_free(policy);
+    assert_contains(work_ok(t, "$T work policy mail"),
+                    "7 retries, after 1.000s to 1h 0m; none after: crash,timeout");
+    const char *id = work_line(t, "$T work add --task t --type mail --title 'Bill 17'");
+    tide_json_node *item = work_object(t, "$T work show %s --json", id);
+    assert_int_equal(7, json_number(item, "max_retries"));
+    assert_string_equal("Bill 17", json_text(item, "title"));
+    tide_json_tree_free(item);
+    assert_contains(work_ok(t, "$T work explain %s", id), "policy: The retry policy of mail");
+    work_ok(t, "$T work policy mail --reset");
+    assert_contains(work_ok(t, "$T work policy mail"), "3 retries (default)");
+    work_refuses(t, 2, "boredom", "$T work policy mail --no-retry boredom");
+    work_refuses(t, 2, "--backoff", "$T work policy mail --backoff 1h..1s");
+    work_refuses(t, 2, "--reset", "$T work policy mail --reset --retries 1");
+}
+
+static void a_title_comes_before_the_id(void **state)
+{
+    cli_fixture *t = *state;
+    const char *id = work_line(t, "$T work add --task t --type mail --title 'Bill 17'");
+    char wanted[256];
+    (void)snprintf(wanted, sizeof wanted, "Bill 17  %s", id);
+    assert_contains(work_ok(t, "$T work ls"), wanted);
+    assert_contains(work_ok(t, "$T work show %s", id), wanted);
+    assert_contains(work_ok(t, "$T work explain %s", id), wanted);
+    tide_json_node *why = work_object(t, "$T work explain %s --json", id);
+    assert_string_equal("Bill 17", json_text(why, "title"));
+    tide_json_tree_free(why);
+}
+
 TEST_FILE()
 {
     const struct CMUnitTest tests[] = {
@@ -699,6 +737,8 @@ TEST_FILE()
         WORK_EVERY_ENGINE(bad_ids_and_tokens_are_refused_and_change_nothing),
         WORK_EVERY_ENGINE(a_store_with_work_in_it_is_sound),
         WORK_EVERY_ENGINE(list_is_another_name_of_ls),
+        WORK_EVERY_ENGINE(a_retry_policy_is_set_shown_and_reset),
+        WORK_EVERY_ENGINE(a_title_comes_before_the_id),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }
