@@ -32,10 +32,10 @@ typedef struct tide_item_batch {
 /* The first of the batch that was given this id; NULL: none. */
 tide_item_plan *tide_item_batch_find(const tide_item_batch *batch, tide_view id);
 
-/* add_seen.c: mark what is there already, by id and by unique key. TIDE_E_EXISTS: an id with other content. */
+/* add_dedupe.c: mark what is there already, by id and by unique key. TIDE_E_EXISTS: an id with other content. */
 TIDE_MUST_CHECK tide_status tide_item_batch_mark_existing(tide_item_batch *batch, tide_error *err);
 
-/* add_seen.c: lock the tasks of what is new. TIDE_E_NOT_FOUND, TIDE_E_CONFLICT: one has ended. */
+/* add_dedupe.c: lock the tasks of what is new. TIDE_E_NOT_FOUND, TIDE_E_CONFLICT: one has ended. */
 TIDE_MUST_CHECK tide_status tide_item_batch_check_tasks(tide_item_batch *batch, tide_error *err);
 
 /* depend.c: what the new ones wait for. Locks what they depend on and appends to pairs, a JSON list. */

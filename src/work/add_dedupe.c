@@ -1,4 +1,4 @@
-/* add_seen.c - of a batch of items: what is there already, and do the tasks take more? */
+/* add_dedupe.c - of a batch of items: what is there already, and do the tasks take more? */
 #include "work/add.h"
 
 #include <stdio.h>
