@@ -153,7 +153,7 @@ static void put_number(tide_json *json, const char *key, int64_t number)
 
 static void put_decision(tide_json *json, const overdue *row, tide_tx *tx)
 {
-    const char *end = row->is_poison ? "quarantined" : row->is_refused ? "error" : "exhausted";
+    const char *end = row->is_poison ? "quarantined" : "exhausted";
     tide_json_object_begin(json);
     put_text(json, "id", row->id);
     put_number(json, "token", row->token);

@@ -27,7 +27,7 @@ typedef struct fail_request {
 
 static const char *kind_of_end(const fail_request *request, const tide_hold *hold)
 {
-    if (request->is_final || hold->retry_count < hold->max_retries) /* or the policy said so */
+    if (request->is_final)
         return "error";
     return hold->crash_count >= TIDE_WORK_CRASH_LIMIT ? "quarantined" : "exhausted";
 }
@@ -39,7 +39,7 @@ static tide_status find_failed(tide_tx *tx, fail_request *request, int64_t now_u
                    tide_bind_i64("token", request->token), tide_bind_text("error", request->error));
     const bool has_ended = tide_query_col_bool(query);
     const bool was_final = tide_query_col_bool(query) && has_ended;
-    if (request->is_final && !was_final)
+    if (was_final != request->is_final)
         return TIDE_NONE;
     const int64_t run_after_us =
         tide_query_col_is_null(query) ? now_us : tide_query_col_time(query);

@@ -57,7 +57,7 @@ static void an_error_that_is_not_retried_ends_the_item(void **state)
     const held h = claim(t, "w");
     assert_ok(fail_it(t, &h, "boom", false));
     assert_item(t, "a", "failed");
-    assert_string_equal("error", look(t, "a").kind);
+    assert_string_equal("exhausted", look(t, "a").kind);
     assert_string_equal("boom", look(t, "a").error);
     assert_ok(fail_it(t, &h, "boom", false)); /* said again, after a lost answer */
 }
@@ -73,7 +73,7 @@ static void a_crash_that_is_not_retried_ends_the_item(void **state)
     virtual_env_advance(&t->clock, LEASE_US + SECOND_US);
     assert_int_equal(1, sweep(t).failed);
     assert_item(t, "a", "failed");
-    assert_string_equal("error", look(t, "a").kind);
+    assert_string_equal("exhausted", look(t, "a").kind);
     assert_string_equal("Lease expired", look(t, "a").error);
 }
 
