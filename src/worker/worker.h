@@ -101,9 +101,6 @@ bool tide_worker_is_stopping(tide_worker *worker);
 
 /* worker_job.c */
 void *tide_worker_runner(void *arg);
-/* A run that is ended because its lease was not renewed in time is reported at once, with the
- * reason, since the store may not answer for long. On the function's thread; once. */
-void tide_job_report_stop(tide_job *job);
 void tide_worker_tell(tide_worker *worker, tide_worker_event event, const tide_work_claimed *item,
                       const tide_error *err);
 /* Give the oldest queued job back. False: there is none, or the store would not take it just now. */

@@ -179,7 +179,9 @@ static void note_end(tide_job *job, tide_worker_event event, const tide_error *e
     tide_worker_tell(job->worker, event, job->item, err);
 }
 
-void tide_job_report_stop(tide_job *job)
+/* A run that was ended because its lease was not renewed in time is reported with the reason before the store is asked, which
+ * may not answer for long; but not before its command has ended, since a report may block. Once. */
+static void report_stop(tide_job *job)
 {
     if (tide_job_stop_get(job) != TIDE_JOB_LEASE_OVER || job->is_stop_reported)
         return;
@@ -199,7 +201,7 @@ static tide_status settle(tide_job *job, const settlement *end, tide_error *err)
         return tide_fail(err, TIDE_E_INVALID, "work item %s has ended already",
                          job->item->work_item_id);
     set_settling(job, true);
-    tide_job_report_stop(job);
+    report_stop(job);
     tide_status status = TIDE_OK;
     for (int attempt = 0;; attempt++) {
         status = write_end(job, end, err);

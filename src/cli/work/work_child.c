@@ -205,7 +205,6 @@ static void hear_stop(void *arg, tide_child *child, tide_child_watch *watch)
 {
     const tide_work_run *r = arg;
     watch->fd = -1;
-    tide_job_report_stop(r->job);
     /* Half of what is left for a clean end, at most 10 s; then it is killed. */
     const int64_t left_us = tide_job_lease_left_us(r->job) / 2;
     const int64_t most_us = 10 * INT64_C(1000000);
