@@ -6,6 +6,8 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "base/bytes/crc32c.h"
+
 /* On PostgreSQL guards look at the server's own clock: what they see of ours is far in the future, always. */
 #define FUTURE_US INT64_C(4102444800000000) /* 2100-01-01 */
 
@@ -135,7 +137,10 @@ void work_machine_init(work_machine *m, sim *world, tide_engine engine, const wo
     assert(m->seen.checkpoints);
     tide_identity identity;
     tide_store_identity(m->store, &identity);
-    work_model_init(&m->model, plan, engine, (identity.epoch << TIDE_EPOCH_TOKEN_BITS) + 1);
+    /* As core/lease_clock.c; the triggers of plain SQL begin at the epoch's own. */
+    const int64_t plain_floor = (identity.epoch << TIDE_EPOCH_TOKEN_BITS) + 1;
+    const int64_t salt = tide_crc32c(tide_view_of(identity.session_id));
+    work_model_init(&m->model, plan, engine, plain_floor + salt, plain_floor);
 }
 
 void work_machine_done(work_machine *m)

@@ -7,12 +7,14 @@
 
 #include <tidemark/status.h>
 
-void work_model_init(work_model *m, const work_plan *plan, tide_engine engine, int64_t floor)
+void work_model_init(work_model *m, const work_plan *plan, tide_engine engine, int64_t floor,
+                     int64_t plain_floor)
 {
     memset(m, 0, sizeof *m);
     m->plan = plan;
     m->engine = engine;
     m->floor = floor;
+    m->plain_floor = plain_floor;
 }
 
 void work_model_reboot(work_model *m)
@@ -78,6 +80,11 @@ int work_count_waits(const work_model *m, int item)
 int64_t work_next_token(const work_model *m, int64_t token)
 {
     return token + 1 > m->floor ? token + 1 : m->floor;
+}
+
+int64_t work_next_plain_token(const work_model *m, int64_t token)
+{
+    return token + 1 > m->plain_floor ? token + 1 : m->plain_floor;
 }
 
 void work_expect_status(work_case *c, tide_status expected)

@@ -120,7 +120,8 @@ typedef struct work_tally {
 typedef struct work_model {
     const work_plan *plan;
     tide_engine engine;
-    int64_t floor; /* the lowest token */
+    int64_t floor;       /* the lowest token */
+    int64_t plain_floor; /* ... that triggers give */
     work_row items[WORK_ITEMS];
     int64_t next_order;
     bool is_paused[WORK_TYPES];
@@ -135,7 +136,8 @@ typedef struct work_model {
     char why[WORK_WHY_SIZE]; /* the first thing that was wrong; "" */
 } work_model;
 
-void work_model_init(work_model *m, const work_plan *plan, tide_engine engine, int64_t floor);
+void work_model_init(work_model *m, const work_plan *plan, tide_engine engine, int64_t floor,
+                     int64_t plain_floor);
 
 /* The machine was started anew: every lease is over. */
 void work_model_reboot(work_model *m);
@@ -192,6 +194,7 @@ bool work_is_over(const work_case *c, const work_row *row); /* the lease of an i
 bool work_is_held(const work_case *c, const work_hold *hold);
 int work_count_waits(const work_model *m, int item); /* dependencies that are not completed */
 int64_t work_next_token(const work_model *m, int64_t token);
+int64_t work_next_plain_token(const work_model *m, int64_t token);
 void work_expect_status(work_case *c, tide_status expected);
 void work_expect_number(work_case *c, const char *what, int64_t expected, int64_t actual);
 void work_write_checkpoint(work_case *c, int task);

@@ -79,7 +79,7 @@ static void judge_claim(work_case *c)
     work_row *row = &m->items[item];
     work_expect_number(c, "the item", item, c->answer->claims[0].item);
     row->status = WORK_IN_PROGRESS;
-    row->token = work_next_token(m, row->token); /* fenced too */
+    row->token = work_next_plain_token(m, row->token); /* fenced too */
     work_sender_name(row->holder, c->request->sender);
     row->is_sql = true;
     row->is_rebooted = false;
@@ -178,7 +178,7 @@ static void judge_sweep(work_case *c)
             row->retries++;
         }
         if (row->status != WORK_FAILED)
-            row->token = work_next_token(m, row->token);
+            row->token = work_next_plain_token(m, row->token);
         take_counts(c, i);
     }
     work_expect_number(c, "the count", count, c->answer->count);
