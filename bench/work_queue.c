@@ -1,14 +1,23 @@
 /* work_queue.c - claimed and finished items per second of 16 workers, on SQLite and PostgreSQL, synced.
  *
  * Items do nothing. A worker finishes what it holds and claims as much again in one commit (tide_work_next): one item at a
- * time, or batches of a hundred. Every answer is on disk before the worker goes on. Items are added before the clock starts.
+ * time, or batches of a hundred; on PostgreSQL also one at a time by 16 processes with a store each. Every answer is on disk
+ * before the worker goes on. As with the peers, items are added and the tables analysed before, and half a second passes before
+ * the clock starts.
  *
  * It is one contestant of scripts/bench/bench-work, beside the queues of other people, which gives it the PostgreSQL server
  * all of them share (TIDEMARK_BENCH_PG), the time (TIDEMARK_BENCH_SECONDS) and the number of workers
- * (TIDEMARK_BENCH_WORKERS). Run alone it starts a server of its own. Prints one line of JSON per mode. */
+ * (TIDEMARK_BENCH_WORKERS). Run alone it starts a server of its own. TIDEMARK_BENCH_ONLY, a part of a contestant's name and mode
+ * ("PostgreSQL batch"), leaves the others out. Prints one line of JSON per mode, with the bytes that an item has written: WAL
+ * on PostgreSQL, everything that went to the file on SQLite. */
+#include <fcntl.h>
+#include <limits.h>
+#include <stdatomic.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include <sys/mman.h>
+#include <time.h>
 #include <unistd.h>
 
 #include <libpq-fe.h>
@@ -16,20 +25,27 @@
 #include <tidemark/work.h>
 
 #include "bench.h"
+#include "raw_pg.h"
 #include "support/history.h"
 #include "support/postgres/pg_cluster.h"
+#include "support/process/proc.h"
 
 enum { BATCH = 100, ADD = 1000 };
+
+static const double warm_s = 0.5;
 
 typedef struct contest {
     tide_store *store;
     char task_id[TIDE_WORK_ID_MAX + 1];
+    PGconn *pg; /* PostgreSQL: what is asked beside the store */
     int batch;
+    double bytes;  /* written between two moments */
+    double cpu_us; /* used between them, by this process and its backends */
     int64_t counts[BENCH_THREADS_MAX];
     tide_work_claims held[BENCH_THREADS_MAX];
 } contest;
 
-static void add_items(contest *c, int64_t count)
+static void add_items(const contest *c, int64_t count)
 {
     static tide_work_spec items[ADD];
     static tide_work_added added[ADD];
@@ -91,38 +107,226 @@ static void finish_and_claim(void *context, int thread, int64_t n)
     write_calls(worker, "claim", begin_ns, results, list_results(results, held));
 }
 
+/* Bytes written so far: WAL of the server, or what this process sent to the disk. */
+static double written(const contest *c)
+{
+    if (c->pg)
+        return (double)raw_pg_ask(
+            c->pg, "SELECT pg_wal_lsn_diff(pg_current_wal_insert_lsn(), '0/0')::bigint");
+    long long bytes = 0;
+    FILE *file = fopen("/proc/self/io", "r");
+    char line[128];
+    while (file && fgets(line, sizeof line, file))
+        (void)sscanf(line, "write_bytes: %lld", &bytes);
+    if (file)
+        (void)fclose(file);
+    return (double)bytes;
+}
+
+/* Microseconds of CPU so far: of this process, and of the server's processes of our database, if it runs here. */
+static double used_us(const contest *c)
+{
+    struct timespec own;
+    (void)clock_gettime(CLOCK_PROCESS_CPUTIME_ID, &own);
+    double us = (double)own.tv_sec * 1e6 + (double)own.tv_nsec / 1e3;
+    PGresult *pids = c->pg ? PQexec(c->pg, "SELECT pid FROM pg_stat_activity "
+                                           "WHERE datname = current_database()")
+                           : NULL;
+    for (int i = 0; i < PQntuples(pids); i++) {
+        char path[64];
+        long long ns = 0;
+        (void)snprintf(path, sizeof path, "/proc/%s/schedstat", PQgetvalue(pids, i, 0));
+        FILE *file = fopen(path, "r");
+        if (file && fscanf(file, "%lld", &ns) == 1)
+            us += (double)ns / 1e3;
+        if (file)
+            (void)fclose(file);
+    }
+    PQclear(pids);
+    return us;
+}
+
+static int64_t total(const contest *c)
+{
+    int64_t sum = 0;
+    for (int i = 0; i < BENCH_THREADS_MAX; i++)
+        sum += c->counts[i];
+    return sum;
+}
+
 static double measure(contest *c, int workers, double seconds)
 {
+    (void)bench_run(workers, warm_s, finish_and_claim, c);
+    c->bytes = -written(c);
+    c->cpu_us = -used_us(c);
     memset(c->counts, 0, sizeof c->counts);
     const int64_t before_us = bench_now_us();
     (void)bench_run(workers, seconds, finish_and_claim, c);
     const double took_s = (double)(bench_now_us() - before_us) / 1e6;
+    c->bytes += written(c);
+    c->cpu_us += used_us(c);
     for (int i = 0; i < workers; i++) /* the last ones stay claimed */
         tide_work_claims_done(&c->held[i]);
-    int64_t total = 0;
+    return (double)total(c) / took_s;
+}
+
+/* ---- a process per worker ---- */
+
+/* What the processes share with the one that started them: a file in the directory of the run. */
+typedef struct board {
+    atomic_bool is_over;
+    atomic_int ready;
+    _Atomic int64_t counts[BENCH_THREADS_MAX];
+} board;
+
+static board *map_board(const tempdir *dir)
+{
+    char path[TEMPDIR_PATH_MAX + 16];
+    (void)snprintf(path, sizeof path, "%s/board", dir->path);
+    const int fd = open(path, O_RDWR | O_CREAT | O_CLOEXEC, 0600);
+    if (fd < 0 || ftruncate(fd, sizeof(board)) != 0)
+        bench_die("cannot make %s", path);
+    board *shared = mmap(NULL, sizeof *shared, PROT_READ | PROT_WRITE, MAP_SHARED, fd, 0);
+    (void)close(fd);
+    if (shared == MAP_FAILED)
+        bench_die("cannot map %s", path);
+    return shared;
+}
+
+/* work_queue --worker URL STATE_DIR NUMBER */
+static int run_worker(char **argv)
+{
+    tempdir dir = {.path = ""};
+    (void)snprintf(dir.path, sizeof dir.path, "%s", argv[3]);
+    const int number = (int)strtol(argv[4], NULL, 10);
+    board *shared = map_board(&dir);
+    static contest c = {.batch = 1};
+    c.store = bench_open_store(argv[2], &dir);
+    for (bool is_first = true; !atomic_load(&shared->is_over); is_first = false) {
+        finish_and_claim(&c, number, 0);
+        if (is_first)
+            atomic_fetch_add(&shared->ready, 1);
+        atomic_store(&shared->counts[number], c.counts[number]);
+    }
+    tide_work_claims_done(&c.held[number]);
+    tide_store_close(c.store);
+    return EXIT_SUCCESS;
+}
+
+static void sleep_s(double seconds)
+{
+    const struct timespec length = {.tv_sec = (time_t)seconds,
+                                    .tv_nsec = (long)((seconds - (double)(time_t)seconds) * 1e9)};
+    (void)nanosleep(&length, NULL);
+}
+
+static double measure_processes(contest *c, const char *url, const tempdir *dir, int workers,
+                                double seconds)
+{
+    tide_error err;
+    proc processes[BENCH_THREADS_MAX];
+    char program[PATH_MAX];
+    proc_self_path(program);
+    board *shared = map_board(dir);
+    for (int i = 0; i < workers; i++) {
+        char number[16];
+        (void)snprintf(number, sizeof number, "%d", i);
+        const char *const argv[] = {program, "--worker", url, dir->path, number, NULL};
+        const proc_options options = {.argv = argv};
+        bench_must(proc_start(&processes[i], &options, &err), &err, "starting a worker");
+    }
+    while (atomic_load(&shared->ready) < workers)
+        sleep_s(0.01);
+    sleep_s(warm_s);
+    int64_t before = 0;
+    int64_t after = 0;
+    c->bytes = -written(c);
+    const int64_t before_us = bench_now_us();
     for (int i = 0; i < workers; i++)
-        total += c->counts[i];
-    return (double)total / took_s;
+        before += atomic_load(&shared->counts[i]);
+    sleep_s(seconds);
+    for (int i = 0; i < workers; i++)
+        after += atomic_load(&shared->counts[i]);
+    const double took_s = (double)(bench_now_us() - before_us) / 1e6;
+    c->bytes += written(c);
+    c->cpu_us = 0; /* of the workers it is not known */
+    c->counts[0] = after - before;
+    atomic_store(&shared->is_over, true);
+    for (int i = 0; i < workers; i++) {
+        bench_must(proc_wait(&processes[i], 30000, &err), &err, "ending a worker");
+        if (processes[i].exit_code != 0)
+            bench_die("worker %d failed", i);
+        proc_done(&processes[i]);
+    }
+    (void)munmap(shared, sizeof *shared);
+    return (double)(after - before) / took_s;
+}
+/* ---- one engine ---- */
+
+static bool is_wanted(const char *name, const char *mode)
+{
+    const char *only = getenv("TIDEMARK_BENCH_ONLY");
+    char whole[128];
+    (void)snprintf(whole, sizeof whole, "%s %s", name, mode);
+    return !only || strstr(whole, only);
+}
+
+static void print_line(const contest *c, const char *name, const char *mode, double rate)
+{
+    (void)printf("{\"peer\":\"tidemark, %s\",\"mode\":\"%s\",\"jobs_per_s\":%.0f,\"version\":\"\"",
+                 name, mode, rate);
+    if (c->bytes > 0)
+        (void)printf(",\"bytes_per_job\":%.0f", c->bytes / (double)total(c));
+    if (c->cpu_us > 0)
+        (void)printf(",\"cpu_us_per_job\":%.1f", c->cpu_us / (double)total(c));
+    (void)printf("}\n");
+    (void)fflush(stdout);
+}
+
+/* More than the fastest run so far could take, so that no worker finds the queue empty. */
+static double fill(contest *c, double seconds)
+{
+    const int64_t count =
+        (int64_t)((c->batch == 1 ? 15000 : 70000) * (seconds + warm_s)) / ADD * ADD + 10 * ADD;
+    const int64_t before_us = bench_now_us();
+    add_items(c, count);
+    const double rate = (double)count * 1e6 / (double)(bench_now_us() - before_us);
+    if (c->pg)
+        PQclear(PQexec(c->pg, "VACUUM ANALYZE"));
+    return rate;
 }
 
 static void run_engine(const char *name, const char *url, const tempdir *dir, int workers,
                        double seconds)
 {
     tide_error err;
+    char processes[64];
+    (void)snprintf(processes, sizeof processes, "%s, %d processes", name, workers);
     contest c = {.store = bench_open_store(url, dir)};
+    c.pg = strncmp(url, "postgres", 8) == 0 ? raw_pg_connect(url) : NULL;
     const tide_task_new task = {TIDE_TASK_NEW_INIT, .title = "bench"};
     bench_must(tide_task_create(c.store, &task, c.task_id, &err), &err, "a task");
-    static const int batches[] = {1, BATCH};
-    for (size_t i = 0; i < sizeof batches / sizeof batches[0]; i++) {
-        c.batch = batches[i];
-        /* More than the fastest run so far could take, so that nobody finds the queue empty. */
-        add_items(&c, (int64_t)((c.batch == 1 ? 25000 : 90000) * seconds) + 20000);
-        const double rate = measure(&c, workers, seconds);
-        (void)printf(
-            "{\"peer\":\"tidemark, %s\",\"mode\":\"%s\",\"jobs_per_s\":%.0f,\"version\":\"\"}\n",
-            name, c.batch == 1 ? "single" : "batch", rate);
-        (void)fflush(stdout);
+    double added = 0;
+    c.batch = 1;
+    if (is_wanted(name, "single")) {
+        added = fill(&c, seconds);
+        print_line(&c, name, "single", measure(&c, workers, seconds));
     }
+    if (c.pg && is_wanted(processes, "single")) {
+        added = fill(&c, seconds);
+        print_line(&c, processes, "single", measure_processes(&c, url, dir, workers, seconds));
+    }
+    c.batch = BATCH;
+    if (is_wanted(name, "batch")) {
+        added = fill(&c, seconds);
+        print_line(&c, name, "batch", measure(&c, workers, seconds));
+    }
+    c.bytes = 0;
+    c.cpu_us = 0;
+    if (is_wanted(name, "add"))
+        print_line(&c, name, "add", added);
+    if (c.pg)
+        PQfinish(c.pg);
     tide_store_close(c.store);
 }
 
@@ -149,6 +353,8 @@ static void make_database(const char *server_url, char url[PG_CLUSTER_URL_MAX], 
 
 int main(int argc, char **argv)
 {
+    if (argc == 5 && strcmp(argv[1], "--worker") == 0)
+        return run_worker(argv);
     const bench_options options = bench_read_options(argc, argv, 3);
     const char *workers_text = getenv("TIDEMARK_BENCH_WORKERS");
     const int workers = workers_text ? (int)strtol(workers_text, NULL, 10) : 16;

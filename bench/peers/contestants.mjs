@@ -9,7 +9,7 @@ import { setTimeout as sleep } from 'node:timers/promises';
 import { defer, forget } from './undo.mjs';
 import { Workers } from './workers.mjs';
 
-export const MODES = { single: 'one at a time', batch: 'in batches' };
+export const MODES = { single: 'one at a time', batch: 'in batches', add: 'added, batches of 1,000' };
 
 const TRIAL_S = 0.5;
 const WARM_S = 0.5;
@@ -120,12 +120,12 @@ export class Command {
             this.take(JSON.parse(line));
     }
 
-    take({ peer, mode, jobs_per_s: rate, version = '' }) {
+    take({ peer, mode, jobs_per_s: rate, version = '', bytes_per_job: bytes }) {
         if (typeof peer !== 'string' || !(mode in MODES) || typeof rate !== 'number')
-            throw new Error(`'${this.command}': want {"peer":...,"mode":"single|batch","jobs_per_s":...} per line`);
+            throw new Error(`'${this.command}': want {"peer":...,"mode":"single|batch|add","jobs_per_s":...} per line`);
         const key = `${peer}\n${mode}`;
         if (!this.results.has(key))
-            this.results.set(key, { peer, mode, version, rates: [] });
+            this.results.set(key, { peer, mode, version, rates: [], bytes });
         this.results.get(key).rates.push(rate);
     }
 }

@@ -112,12 +112,12 @@ async function openContestants(options, addresses) {
 
 // ---- what is shown ----
 
-function summarise({ peer, mode, version, rates }) {
+function summarise({ peer, mode, version, rates, bytes }) {
     const sorted = [...rates].sort((a, b) => a - b);
     const middle = sorted.length >> 1;
     const median = sorted.length % 2 === 1 ? sorted[middle] : (sorted[middle - 1] + sorted[middle]) / 2;
     return { peer, mode, jobs_per_s: Math.round(median), version, lowest: Math.round(sorted[0]),
-        highest: Math.round(sorted.at(-1)), rounds: rates.map(Math.round) };
+        highest: Math.round(sorted.at(-1)), rounds: rates.map(Math.round), bytes_per_job: bytes };
 }
 
 function printRow(name, figures) {
