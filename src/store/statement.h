@@ -56,6 +56,10 @@ typedef tide_status tide_each_fn(tide_query *query, void *arg, tide_error *err);
 #define tide_store_number(out, store, sql, err, ...)                                               \
     tide_store_number_binds((out), (store), (sql), TIDE_BINDS(__VA_ARGS__), (err))
 
+/* The transaction writes for sure, and no other caller of this process writes: on PostgreSQL the flush follows its COMMIT in the
+ * same pipeline, which saves a round trip through the connection that callers share. A hint. */
+void tide_tx_flush_alone(tide_tx *tx);
+
 /* Callers of this process that want the same kind of write at the same time share a transaction: fn runs it for all that
  * are queued under key (combiner.h). Returns when fn was called with `what`. TIDE_E_INVALID: as
  * tide_store_write refuses a call; fn was not called. */

@@ -9,6 +9,7 @@
 #include "base/cleanup.h"
 #include "base/interface/caller.h"
 #include "store/engine.h"
+#include "store/statement.h"
 
 void tide_tx_init(tide_tx *tx, tide_store *store, void *connection, tide_query_pool *pool,
                   bool is_write)
@@ -29,7 +30,13 @@ void tide_tx_init(tide_tx *tx, tide_store *store, void *connection, tide_query_p
     tx->deferred_last = NULL;
     tx->deferred_len = 0;
     tx->is_told = false;
+    tx->has_own_flush = false;
     tx->has_told = false;
+}
+
+void tide_tx_flush_alone(tide_tx *tx)
+{
+    tx->has_own_flush = true;
 }
 
 void tide_tx_done(tide_tx *tx)

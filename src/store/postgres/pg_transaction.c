@@ -173,11 +173,20 @@ static tide_status send_flush_inside(tide_pg_connection *connection, tide_error 
     return tide_pg_send(connection, TIDE_PG_FLUSH_INSIDE, (tide_pg_expectation){0}, err);
 }
 
-static tide_status send_commit(tide_pg_connection *connection, tide_error *err)
+/* In the pipeline, behind the answer to COMMIT, which releases the counters. */
+static tide_status send_flush_behind(tide_pg_connection *connection, tide_error *err)
+{
+    TIDE_TRY(tide_pg_send_sync(connection, err));
+    return tide_pg_send(connection, TIDE_PG_FLUSH, (tide_pg_expectation){.is_flush = true}, err);
+}
+
+static tide_status send_commit(tide_pg_connection *connection, bool has_own_flush, tide_error *err)
 {
     TIDE_TRY(
         tide_pg_send(connection, TIDE_PG_COMMIT, (tide_pg_expectation){.is_commit = true}, err));
     connection->is_commit_sent = true;
+    if (has_own_flush && !connection->is_synchronous)
+        TIDE_TRY(send_flush_behind(connection, err));
     return tide_pg_sync(connection, err);
 }
 
@@ -196,20 +205,16 @@ static tide_status complete(tide_pg_connection *connection, tide_error *err)
     }
     TIDE_TRY(send_deferred(connection, tx, err));
     TIDE_TRY(send_flush_inside(connection, err));
-    TIDE_TRY(send_commit(connection, err));
+    const tide_status status = send_commit(connection, tx->has_own_flush, err);
+    /* A flush that failed behind a commit is left to tide_pg_make_durable. */
+    if (status < TIDE_OK && (!connection->is_committed || tide_pg_connection_is_lost(connection)))
+        return status;
     report_rows(tx);
     connection->is_vain = is_alone && tx->is_told && !tx->has_told;
     return TIDE_OK;
 }
 
 /* ---- several closures ---- */
-
-/* In the pipeline, behind the answer to COMMIT, which releases the counters. */
-static tide_status send_flush_behind(tide_pg_connection *connection, tide_error *err)
-{
-    TIDE_TRY(tide_pg_send_sync(connection, err));
-    return tide_pg_send(connection, TIDE_PG_FLUSH, (tide_pg_expectation){.is_flush = true}, err);
-}
 
 tide_status tide_pg_send_group(tide_pg_connection *connection, tide_pg_connection *const *members,
                                int count, tide_error *err)
@@ -221,12 +226,7 @@ tide_status tide_pg_send_group(tide_pg_connection *connection, tide_pg_connectio
         TIDE_TRY(send_counters(connection, &members[i]->tx, err));
         TIDE_TRY(send_deferred(connection, &members[i]->tx, err));
     }
-    TIDE_TRY(
-        tide_pg_send(connection, TIDE_PG_COMMIT, (tide_pg_expectation){.is_commit = true}, err));
-    connection->is_commit_sent = true;
-    if (count > 1 && !connection->is_synchronous)
-        TIDE_TRY(send_flush_behind(connection, err));
-    return tide_pg_sync(connection, err);
+    return send_commit(connection, count > 1, err);
 }
 
 void tide_pg_roll_back(tide_pg_connection *connection)
@@ -272,7 +272,7 @@ static tide_status complete_read(tide_pg_connection *connection, bool is_local, 
                               (tide_pg_expectation){.value = &is_flushed}, err));
     else if (!is_local)
         TIDE_TRY(send_flush_inside(connection, err));
-    TIDE_TRY(send_commit(connection, err));
+    TIDE_TRY(send_commit(connection, false, err));
     report_rows(&connection->tx);
     *is_durable = !is_probed || is_flushed != 0;
     if (connection->has_warned && !is_local)
