@@ -1,8 +1,8 @@
 -- Tasks and work items: see work.h. Tables, guards and the opening and closing of attempts are in recovery_schema.sql.
 --
--- Every change raises revision and sets updated_at: that is how the guards know the library. On PostgreSQL the statements
--- that claim and complete open and close attempts themselves, set by set (2 us per item; a row trigger costs 24); everything
--- else is left to the triggers.
+-- Every change raises revision and sets updated_at: that is how the guards know the library. On PostgreSQL the statements that
+-- claim change entries themselves, set by set, and those that complete have none to change (a row trigger costs 24 us per
+-- item); everything else is left to the triggers. docs/internals/work-layout.md has the invariants.
 --
 -- Lists travel as one JSON parameter: one statement per batch, whatever its length.
 --
@@ -59,16 +59,40 @@ WHERE rowid IN (SELECT rowid FROM work_items INDEXED BY idx_work_items_task
 RETURNING work_item_id;
 
 -- statement: task_end_items  engine: postgres
--- It waits for rows that are locked: an item that is released meanwhile must not be left behind.
-WITH step AS MATERIALIZED (
-    SELECT work_item_id FROM work_items WHERE task_id = CAST(:task_id AS text) AND status = CAST(:status AS text)
+-- It waits for rows that are locked: an item that is released meanwhile must not be left behind. Entries lead to the items; only
+-- pending ones that are not ready (delayed, or waiting for others) are found by reading those of the task.
+WITH leased AS MATERIALIZED (
+    SELECT w.item_no FROM work_items w
+    WHERE CAST(:status AS text) = 'in_progress'
+      AND w.item_no = ANY(ARRAY(SELECT i FROM work_lease_ends CROSS JOIN unnest(items) AS i
+                                WHERE CAST(:status AS text) = 'in_progress'))
+      AND w.task_id = CAST(:task_id AS text) AND w.status = 'in_progress'
+    LIMIT :limit FOR NO KEY UPDATE),
+expired AS MATERIALIZED (
+    SELECT w.item_no FROM work_items w
+    WHERE w.item_no = ANY(ARRAY(SELECT item_no FROM work_due
+                                WHERE kind = 'expired' AND CAST(:status AS text) = 'expired'))
+      AND w.task_id = CAST(:task_id AS text) AND w.status = 'expired'
+    LIMIT :limit FOR NO KEY UPDATE),
+ready AS MATERIALIZED (
+    SELECT w.item_no FROM (SELECT r.item_no FROM work_ready r
+                           WHERE r.task_id = CAST(:task_id AS text) AND CAST(:status AS text) = 'pending'
+                           ORDER BY r.claim_key LIMIT (SELECT 9223372036854775807)) r
+    CROSS JOIN LATERAL (SELECT w.item_no FROM work_items w WHERE w.item_no = r.item_no AND w.status = 'pending'
+                        LIMIT 1 FOR NO KEY UPDATE) w
+    LIMIT (SELECT CAST(:limit AS bigint))),
+other AS MATERIALIZED (
+    SELECT item_no FROM work_items
+    WHERE CAST(:status AS text) = 'pending' AND NOT EXISTS (SELECT 1 FROM ready)
+      AND task_id = CAST(:task_id AS text) AND status = 'pending'
     LIMIT :limit FOR NO KEY UPDATE)
 UPDATE work_items w
 SET status = 'failed', failure_kind = 'cancelled', error_message = :message,
     attempt_outcome = CASE w.status WHEN 'in_progress' THEN 'cancelled' ELSE w.attempt_outcome END,
     completed_at = :now, updated_at = :now, revision = w.revision + 1, lease_holder = NULL, lease_expires_at = NULL,
     run_after = NULL, lease_token = greatest(w.lease_token + 1, :floor)
-FROM step WHERE w.work_item_id = step.work_item_id
+WHERE w.item_no = ANY(ARRAY(SELECT item_no FROM leased UNION ALL SELECT item_no FROM expired
+                            UNION ALL SELECT item_no FROM ready UNION ALL SELECT item_no FROM other))
 RETURNING w.work_item_id;
 
 -- statement: task_delete_items  engine: sqlite
@@ -153,10 +177,10 @@ WHERE w.work_type = k.value ->> 0 AND w.unique_key = k.value ->> 1 AND w.unique_
   AND w.status IN ('pending', 'in_progress', 'expired');
 
 -- statement: work_live_keys  engine: postgres
-SELECT w.work_type, w.unique_key, w.work_item_id
-FROM jsonb_array_elements(CAST(:keys AS jsonb)) AS k JOIN work_items w
-  ON w.work_type = k ->> 0 AND w.unique_key = k ->> 1 AND w.unique_key IS NOT NULL
- AND w.status IN ('pending', 'in_progress', 'expired');
+SELECT u.work_type, u.unique_key, w.work_item_id
+FROM jsonb_array_elements(CAST(:keys AS jsonb)) AS k
+JOIN work_unique_keys u ON u.work_type = k ->> 0 AND u.unique_key = k ->> 1
+JOIN work_items w ON w.item_no = u.item_no AND w.status IN ('pending', 'in_progress', 'expired');
 
 -- statement: work_tasks  engine: sqlite
 SELECT task_id, status FROM tasks WHERE task_id IN (SELECT value FROM json_each(:ids));
@@ -247,17 +271,23 @@ SELECT (SELECT min(run_after) FROM work_items INDEXED BY idx_work_items_due WHER
                                AND (SELECT t.status FROM tasks t WHERE t.task_id = w.task_id) IN ('pending', 'running')));
 
 -- statement: work_look_types  engine: postgres
--- Order and limit keep the planner from turning the inner question into a join over everything that is ready.
-SELECT (SELECT min(run_after) FROM work_items WHERE status = 'pending' AND run_after IS NOT NULL),
+-- The row decides whether an entry counts. (LIMIT keeps the planner from turning the inner questions into joins over everything that
+-- is ready.)
+SELECT (SELECT min(at) FROM work_due WHERE kind = 'delayed'),
        EXISTS (SELECT 1 FROM work_types y
                WHERE NOT y.is_paused
                  AND (CAST(:types AS jsonb) IS NULL
                       OR y.work_type IN (SELECT jsonb_array_elements_text(CAST(:types AS jsonb))))
-                 AND (SELECT true FROM work_items w
-                      WHERE w.work_type = y.work_type AND w.claim_key >= y.low_key
-                        AND w.status = 'pending' AND w.run_after IS NULL AND w.waits_for = 0
-                        AND (SELECT t.status FROM tasks t WHERE t.task_id = w.task_id) IN ('pending', 'running')
-                      ORDER BY w.claim_key LIMIT 1));
+                 AND (SELECT true
+                      FROM (SELECT r.item_no, r.task_id FROM work_ready r
+                            WHERE r.work_type = y.work_type AND r.claim_key >= y.low_key
+                            ORDER BY r.claim_key LIMIT (SELECT 9223372036854775807)) r
+                      CROSS JOIN LATERAL (
+                          SELECT 1 FROM work_items w
+                          WHERE w.item_no = r.item_no AND w.status = 'pending' AND w.run_after IS NULL AND w.waits_for = 0
+                            AND (SELECT t.status FROM tasks t WHERE t.task_id = r.task_id) IN ('pending', 'running')
+                          LIMIT 1) w
+                      LIMIT 1));
 
 -- statement: work_look_task  engine: sqlite
 SELECT (SELECT min(run_after) FROM work_items INDEXED BY idx_work_items_due WHERE status = 'pending' AND run_after IS NOT NULL),
@@ -268,13 +298,18 @@ SELECT (SELECT min(run_after) FROM work_items INDEXED BY idx_work_items_due WHER
        AND (SELECT t.status FROM tasks t WHERE t.task_id = :task_id) IN ('pending', 'running');
 
 -- statement: work_look_task  engine: postgres
-SELECT (SELECT min(run_after) FROM work_items WHERE status = 'pending' AND run_after IS NOT NULL),
-       EXISTS (SELECT 1 FROM work_items w
-               WHERE w.task_id = :task_id AND w.status = 'pending' AND w.run_after IS NULL AND w.waits_for = 0
-                 AND (CAST(:types AS jsonb) IS NULL
-                      OR w.work_type IN (SELECT jsonb_array_elements_text(CAST(:types AS jsonb))))
-                 AND (SELECT NOT y.is_paused FROM work_types y WHERE y.work_type = w.work_type))
-       AND (SELECT t.status FROM tasks t WHERE t.task_id = :task_id) IN ('pending', 'running');
+SELECT (SELECT min(at) FROM work_due WHERE kind = 'delayed'),
+       EXISTS (SELECT 1
+               FROM (SELECT r.item_no, r.work_type FROM work_ready r WHERE r.task_id = CAST(:task_id AS text)
+                     ORDER BY r.claim_key LIMIT (SELECT 9223372036854775807)) r
+               CROSS JOIN LATERAL (
+                   SELECT 1 FROM work_items w
+                   WHERE w.item_no = r.item_no AND w.status = 'pending' AND w.run_after IS NULL AND w.waits_for = 0
+                     AND (CAST(:types AS jsonb) IS NULL
+                          OR r.work_type IN (SELECT jsonb_array_elements_text(CAST(:types AS jsonb))))
+                     AND (SELECT NOT y.is_paused FROM work_types y WHERE y.work_type = r.work_type)
+                   LIMIT 1) w)
+       AND (SELECT t.status FROM tasks t WHERE t.task_id = CAST(:task_id AS text)) IN ('pending', 'running');
 
 -- statement: work_next_due  engine: sqlite
 -- When is the next delayed item due that this claim could take? Of the :limit that come first; behind them: when to look
@@ -293,16 +328,20 @@ SELECT coalesce(
 
 -- statement: work_next_due  engine: postgres
 SELECT coalesce(
-    (SELECT d.run_after
-     FROM (SELECT run_after, work_type, task_id, waits_for FROM work_items
-           WHERE status = 'pending' AND run_after IS NOT NULL ORDER BY run_after LIMIT (SELECT CAST(:limit AS bigint))) d
-     WHERE d.waits_for = 0 AND (CAST(:task_id AS text) IS NULL OR d.task_id = CAST(:task_id AS text))
-       AND (CAST(:types AS jsonb) IS NULL OR d.work_type IN (SELECT jsonb_array_elements_text(CAST(:types AS jsonb))))
-       AND (SELECT NOT y.is_paused FROM work_types y WHERE y.work_type = d.work_type)
-       AND (SELECT t.status FROM tasks t WHERE t.task_id = d.task_id) IN ('pending', 'running')
+    (SELECT w.run_after
+     FROM (SELECT d.item_no FROM work_due d WHERE d.kind = 'delayed'
+           ORDER BY d.at LIMIT (SELECT CAST(:limit AS bigint))) d
+     CROSS JOIN LATERAL (
+         SELECT w.run_after FROM work_items w
+         WHERE w.item_no = d.item_no AND w.status = 'pending' AND w.run_after IS NOT NULL
+           AND w.waits_for = 0 AND (CAST(:task_id AS text) IS NULL OR w.task_id = CAST(:task_id AS text))
+           AND (CAST(:types AS jsonb) IS NULL
+                OR w.work_type IN (SELECT jsonb_array_elements_text(CAST(:types AS jsonb))))
+           AND (SELECT NOT y.is_paused FROM work_types y WHERE y.work_type = w.work_type)
+           AND (SELECT t.status FROM tasks t WHERE t.task_id = w.task_id) IN ('pending', 'running')
+         LIMIT 1) w
      LIMIT 1),
-    (SELECT run_after FROM work_items
-     WHERE status = 'pending' AND run_after IS NOT NULL ORDER BY run_after LIMIT 1 OFFSET :limit));
+    (SELECT at FROM work_due WHERE kind = 'delayed' ORDER BY at LIMIT 1 OFFSET :limit));
 
 -- statement: work_promote  engine: sqlite
 -- Delayed items whose time has come may run.
@@ -313,18 +352,28 @@ WHERE rowid IN (SELECT rowid FROM work_items INDEXED BY idx_work_items_due
 RETURNING work_type;
 
 -- statement: work_promote  engine: postgres
+-- Entries whose row is not delayed until then are deleted: they would keep every claim from its first try.
 WITH due AS MATERIALIZED (
-    SELECT work_item_id FROM work_items WHERE status = 'pending' AND run_after IS NOT NULL AND run_after <= :now
-    ORDER BY run_after LIMIT :limit FOR NO KEY UPDATE SKIP LOCKED)
+    SELECT d.ctid AS entry, d.item_no, d.at FROM work_due d WHERE d.kind = 'delayed' AND d.at <= :now
+    ORDER BY d.at LIMIT :limit),
+stale AS (
+    DELETE FROM work_due WHERE ctid = ANY(ARRAY(
+        SELECT d.entry FROM due d
+        WHERE NOT EXISTS (SELECT 1 FROM work_items w
+                          WHERE w.item_no = d.item_no AND w.status = 'pending' AND w.run_after = d.at)))),
+held AS MATERIALIZED (
+    SELECT w.item_no FROM due d CROSS JOIN LATERAL (
+        SELECT w.item_no FROM work_items w
+        WHERE w.item_no = d.item_no AND w.status = 'pending' AND w.run_after <= :now
+        LIMIT 1 FOR NO KEY UPDATE SKIP LOCKED) w)
 UPDATE work_items w SET run_after = NULL, revision = w.revision + 1, updated_at = :now
-FROM due WHERE w.work_item_id = due.work_item_id
+WHERE w.item_no = ANY(ARRAY(SELECT item_no FROM held))
 RETURNING w.work_type;
 
 -- statement: work_claim_turn  only: postgres
--- Claimers of a type take turns, two at a time, until they commit: each passes what the others have locked, row by row, and
--- 16 of them that took a hundred at once spent two thirds of their time on that. Whoever has the turn waits for nobody.
-SELECT CASE WHEN pg_try_advisory_xact_lock(1414087749, hashtext(CAST(:type AS text))) THEN NULL
-            ELSE CAST(pg_advisory_xact_lock(1414087750, hashtext(CAST(:type AS text))) AS text) END;
+-- Claimers of many items of a type take turns until they commit: each would pass what the others have locked, entry by entry.
+-- Whoever has the turn waits for nothing.
+SELECT CAST(pg_advisory_xact_lock(1414087749, hashtext(CAST(:type AS text))) AS text);
 
 -- statement: work_claim_type  engine: sqlite
 -- The :limit first ones of a type. (A subquery, not a join: nothing else than the index decides the order.)
@@ -349,24 +398,33 @@ RETURNING work_item_id, task_id, work_type, input_data, lease_token, retry_count
           (SELECT t.status FROM tasks t WHERE t.task_id = work_items.task_id) = 'pending';
 
 -- statement: work_claim_type  engine: postgres
--- SKIP LOCKED lets claimers pass each other. Reading starts at the type's low_key, above the entries of rows that are
--- gone. While something is due, nothing is picked: it is to be promoted first (unless that was done: :is_promoted).
+-- Walks the entries of a type in order and locks their rows until there are enough; the row decides, and SKIP LOCKED lets
+-- claimers pass each other. Reading starts at the type's low_key, above entries that are gone. While something is due, nothing
+-- is picked: it is to be promoted first (unless that was done: :is_promoted).
 -- The first claim of a task starts it; one that somebody has locked is being started or ended by him, and waiting for
 -- it with items in hand could end in a deadlock with whoever cancels it.
--- A limit that the planner does not know (a subquery) makes it read the index in order and stop: with a known one it
--- may decide to read and sort all that is ready, when it believes that this is little.
+-- A limit that the planner does not know (a subquery) makes it read the index in order and stop: with a known one, or
+-- with none, it may decide to read and sort all that is ready. LATERAL with a limit of its own keeps the locks behind the
+-- order; ANY(ARRAY()) leaves no plan but the index by item_no.
 WITH clock AS MATERIALIZED (SELECT coalesce(CAST(:clock AS timestamptz), clock_timestamp()) AS at),
 picked AS MATERIALIZED (
-    SELECT w.work_item_id
-    FROM work_items w
-    WHERE w.work_type = CAST(:type AS text)
-      AND w.claim_key >= (SELECT y.low_key FROM work_types y WHERE y.work_type = CAST(:type AS text) AND NOT y.is_paused)
-      AND w.status = 'pending' AND w.run_after IS NULL AND w.waits_for = 0
-      AND (SELECT t.status FROM tasks t WHERE t.task_id = w.task_id) IN ('pending', 'running')
-      AND (CAST(:is_promoted AS boolean)
-           OR coalesce((SELECT min(d.run_after) FROM work_items d WHERE d.status = 'pending' AND d.run_after IS NOT NULL)
-                       > (SELECT at FROM clock), true))
-    ORDER BY w.claim_key LIMIT (SELECT CAST(:limit AS bigint)) FOR NO KEY UPDATE OF w SKIP LOCKED),
+    SELECT r.entry, w.row
+    FROM (SELECT r.ctid AS entry, r.item_no, r.task_id, r.claim_key FROM work_ready r
+          WHERE r.work_type = CAST(:type AS text)
+            AND r.claim_key >= (SELECT y.low_key FROM work_types y
+                                WHERE y.work_type = CAST(:type AS text) AND NOT y.is_paused)
+            AND (CAST(:is_promoted AS boolean)
+                 OR coalesce((SELECT min(d.at) FROM work_due d WHERE d.kind = 'delayed')
+                             > (SELECT at FROM clock), true))
+          ORDER BY r.claim_key LIMIT (SELECT 9223372036854775807) FOR UPDATE SKIP LOCKED) r
+    CROSS JOIN LATERAL (
+        SELECT w.ctid AS row FROM work_items w
+        WHERE w.item_no = r.item_no AND w.status = 'pending' AND w.run_after IS NULL AND w.waits_for = 0
+          AND (SELECT t.status FROM tasks t WHERE t.task_id = r.task_id) IN ('pending', 'running')
+        LIMIT 1 FOR NO KEY UPDATE SKIP LOCKED) w
+    LIMIT (SELECT CAST(:limit AS bigint))),
+taken AS (
+    DELETE FROM work_ready WHERE ctid = ANY(ARRAY(SELECT entry FROM picked))),
 claimed AS (
     UPDATE work_items w
     SET status = 'in_progress', lease_holder = :worker, lease_acquired_at = c.at, heartbeat_at = c.at,
@@ -374,14 +432,15 @@ claimed AS (
         lease_expires_at = c.at + least(CAST(:lease_us AS bigint), w.timeout_us) * interval '1 microsecond',
         started_at = coalesce(w.started_at, c.at), lease_token = greatest(w.lease_token + 1, :floor), lease_via = 'api',
         revision = w.revision + 1, updated_at = c.at
-    FROM picked p CROSS JOIN clock c WHERE w.work_item_id = p.work_item_id
+    FROM clock c WHERE w.ctid = ANY(ARRAY(SELECT row FROM picked))
     RETURNING w.work_item_id, w.task_id, w.work_type, w.input_data, w.lease_token, w.retry_count + 1 AS attempt,
-              w.max_retries, w.priority, w.lease_expires_at, w.deadline_at, w.lease_acquired_at, w.claim_key),
-opened AS (
-    INSERT INTO work_attempts (work_item_id, lease_token, attempt, worker, via, started_at)
-    SELECT work_item_id, lease_token, attempt, :worker, 'api', lease_acquired_at FROM claimed),
+              w.max_retries, w.priority, w.lease_expires_at, w.deadline_at, w.lease_acquired_at, w.claim_key,
+              w.item_no),
+leased AS (
+    INSERT INTO work_lease_ends (check_at, items)
+    SELECT min(lease_expires_at), array_agg(item_no) FROM claimed HAVING count(*) > 0),
 waiting AS MATERIALIZED (
-    SELECT t.task_id FROM tasks t WHERE t.task_id IN (SELECT task_id FROM claimed) AND t.status = 'pending'
+    SELECT t.task_id FROM tasks t WHERE t.task_id = ANY(ARRAY(SELECT task_id FROM claimed)) AND t.status = 'pending'
     FOR NO KEY UPDATE SKIP LOCKED),
 started AS (
     UPDATE tasks t SET status = 'running', updated_at = c.at, revision = t.revision + 1
@@ -399,18 +458,25 @@ places AS MATERIALIZED (
     FROM jsonb_to_recordset(CAST(:claims AS jsonb)) AS m(place bigint, worker text, lease_us bigint, wanted bigint)
          CROSS JOIN LATERAL generate_series(1, m.wanted) AS turn),
 picked AS MATERIALIZED (
-    SELECT w.work_item_id, w.claim_key
-    FROM work_items w
-    WHERE w.work_type = CAST(:type AS text)
-      AND w.claim_key >= (SELECT y.low_key FROM work_types y WHERE y.work_type = CAST(:type AS text) AND NOT y.is_paused)
-      AND w.status = 'pending' AND w.run_after IS NULL AND w.waits_for = 0
-      AND (SELECT t.status FROM tasks t WHERE t.task_id = w.task_id) IN ('pending', 'running')
-      AND coalesce((SELECT min(d.run_after) FROM work_items d WHERE d.status = 'pending' AND d.run_after IS NOT NULL)
-                   > (SELECT at FROM clock), true)
-    ORDER BY w.claim_key LIMIT (SELECT CAST(:limit AS bigint)) FOR NO KEY UPDATE OF w SKIP LOCKED),
+    SELECT r.entry, w.row, r.claim_key
+    FROM (SELECT r.ctid AS entry, r.item_no, r.task_id, r.claim_key FROM work_ready r
+          WHERE r.work_type = CAST(:type AS text)
+            AND r.claim_key >= (SELECT y.low_key FROM work_types y
+                                WHERE y.work_type = CAST(:type AS text) AND NOT y.is_paused)
+            AND coalesce((SELECT min(d.at) FROM work_due d WHERE d.kind = 'delayed')
+                             > (SELECT at FROM clock), true)
+          ORDER BY r.claim_key LIMIT (SELECT 9223372036854775807) FOR UPDATE SKIP LOCKED) r
+    CROSS JOIN LATERAL (
+        SELECT w.ctid AS row FROM work_items w
+        WHERE w.item_no = r.item_no AND w.status = 'pending' AND w.run_after IS NULL AND w.waits_for = 0
+          AND (SELECT t.status FROM tasks t WHERE t.task_id = r.task_id) IN ('pending', 'running')
+        LIMIT 1 FOR NO KEY UPDATE SKIP LOCKED) w
+    LIMIT (SELECT CAST(:limit AS bigint))),
+taken AS (
+    DELETE FROM work_ready WHERE ctid = ANY(ARRAY(SELECT entry FROM picked))),
 given AS MATERIALIZED (
-    SELECT p.work_item_id, l.place, l.worker, l.lease_us
-    FROM (SELECT work_item_id, row_number() OVER (ORDER BY claim_key) AS n FROM picked) p JOIN places l ON l.n = p.n),
+    SELECT p.row, l.place, l.worker, l.lease_us
+    FROM (SELECT row, row_number() OVER (ORDER BY claim_key) AS n FROM picked) p JOIN places l ON l.n = p.n),
 claimed AS (
     UPDATE work_items w
     SET status = 'in_progress', lease_holder = g.worker, lease_acquired_at = c.at, heartbeat_at = c.at,
@@ -418,15 +484,16 @@ claimed AS (
         lease_expires_at = c.at + least(g.lease_us, w.timeout_us) * interval '1 microsecond',
         started_at = coalesce(w.started_at, c.at), lease_token = greatest(w.lease_token + 1, :floor), lease_via = 'api',
         revision = w.revision + 1, updated_at = c.at
-    FROM given g CROSS JOIN clock c WHERE w.work_item_id = g.work_item_id
+    FROM given g CROSS JOIN clock c
+    WHERE w.ctid = g.row AND w.ctid = ANY(ARRAY(SELECT row FROM picked))
     RETURNING g.place, w.work_item_id, w.task_id, w.work_type, w.input_data, w.lease_token, w.retry_count + 1 AS attempt,
               w.max_retries, w.priority, w.lease_expires_at, w.deadline_at, w.lease_acquired_at, w.claim_key,
-              w.lease_holder),
-opened AS (
-    INSERT INTO work_attempts (work_item_id, lease_token, attempt, worker, via, started_at)
-    SELECT work_item_id, lease_token, attempt, lease_holder, 'api', lease_acquired_at FROM claimed),
+              w.item_no),
+leased AS (
+    INSERT INTO work_lease_ends (check_at, items)
+    SELECT min(lease_expires_at), array_agg(item_no) FROM claimed HAVING count(*) > 0),
 waiting AS MATERIALIZED (
-    SELECT t.task_id FROM tasks t WHERE t.task_id IN (SELECT task_id FROM claimed) AND t.status = 'pending'
+    SELECT t.task_id FROM tasks t WHERE t.task_id = ANY(ARRAY(SELECT task_id FROM claimed)) AND t.status = 'pending'
     FOR NO KEY UPDATE SKIP LOCKED),
 started AS (
     UPDATE tasks t SET status = 'running', updated_at = c.at, revision = t.revision + 1
@@ -463,30 +530,34 @@ RETURNING work_item_id, task_id, work_type, input_data, lease_token, retry_count
           (SELECT t.status FROM tasks t WHERE t.task_id = work_items.task_id) = 'pending';
 
 -- statement: work_claim_types  engine: postgres
--- The heads of each type are looked at without locks and locked in their common order, no more than are wanted: a
--- claimer that locked the heads of every type would make others believe that there is nothing. :reach is more than
--- :limit, because some of the heads may be in other hands. Those that are locked are looked at once more; coalesce keeps
--- the planner from walking a whole index of ready items for that.
+-- The first entries of each type are read without locks, and their rows locked in their common order, no more than are
+-- wanted: a claimer that locked the heads of every type would make others believe that there is nothing. :reach is more
+-- than :limit, because some of the heads may be in other hands.
 WITH clock AS MATERIALIZED (SELECT coalesce(CAST(:clock AS timestamptz), clock_timestamp()) AS at),
 heads AS MATERIALIZED (
-    SELECT h.work_item_id, h.claim_key
+    SELECT h.entry, h.item_no, h.claim_key
     FROM work_types y CROSS JOIN LATERAL (
-        SELECT w.work_item_id, w.claim_key FROM work_items w
-        WHERE w.work_type = y.work_type AND w.claim_key >= y.low_key
-          AND w.status = 'pending' AND w.run_after IS NULL AND w.waits_for = 0
-          AND (SELECT t.status FROM tasks t WHERE t.task_id = w.task_id) IN ('pending', 'running')
-        ORDER BY w.claim_key LIMIT (SELECT CAST(:reach AS bigint))) h
+        SELECT r.entry, r.item_no, r.claim_key
+        FROM (SELECT r.ctid AS entry, r.item_no, r.task_id, r.claim_key FROM work_ready r
+              WHERE r.work_type = y.work_type AND r.claim_key >= y.low_key
+              ORDER BY r.claim_key LIMIT (SELECT 9223372036854775807)) r
+        WHERE (SELECT t.status FROM tasks t WHERE t.task_id = r.task_id) IN ('pending', 'running')
+        LIMIT (SELECT CAST(:reach AS bigint))) h
     WHERE NOT y.is_paused
       AND (CAST(:types AS jsonb) IS NULL OR y.work_type IN (SELECT jsonb_array_elements_text(CAST(:types AS jsonb))))
       AND (CAST(:is_promoted AS boolean)
-           OR coalesce((SELECT min(d.run_after) FROM work_items d WHERE d.status = 'pending' AND d.run_after IS NOT NULL)
-                       > (SELECT at FROM clock), true))
+           OR coalesce((SELECT min(d.at) FROM work_due d WHERE d.kind = 'delayed') > (SELECT at FROM clock), true))
     ORDER BY h.claim_key LIMIT :reach),
 picked AS MATERIALIZED (
-    SELECT w.work_item_id
-    FROM heads h JOIN work_items w ON w.work_item_id = h.work_item_id
-    WHERE coalesce(w.status, '') = 'pending' AND coalesce(w.run_after, 'epoch') = 'epoch' AND coalesce(w.waits_for, 0) = 0
-    ORDER BY h.claim_key LIMIT :limit FOR NO KEY UPDATE OF w SKIP LOCKED),
+    SELECT r.entry, w.row FROM (SELECT * FROM heads ORDER BY claim_key LIMIT :reach) r
+    CROSS JOIN LATERAL (SELECT 1 FROM work_ready e WHERE e.ctid = r.entry LIMIT 1 FOR UPDATE SKIP LOCKED) e
+    CROSS JOIN LATERAL (
+        SELECT w.ctid AS row FROM work_items w
+        WHERE w.item_no = r.item_no AND w.status = 'pending' AND w.run_after IS NULL AND w.waits_for = 0
+        LIMIT 1 FOR NO KEY UPDATE SKIP LOCKED) w
+    LIMIT (SELECT CAST(:limit AS bigint))),
+taken AS (
+    DELETE FROM work_ready WHERE ctid = ANY(ARRAY(SELECT entry FROM picked))),
 claimed AS (
     UPDATE work_items w
     SET status = 'in_progress', lease_holder = :worker, lease_acquired_at = c.at, heartbeat_at = c.at,
@@ -494,14 +565,15 @@ claimed AS (
         lease_expires_at = c.at + least(CAST(:lease_us AS bigint), w.timeout_us) * interval '1 microsecond',
         started_at = coalesce(w.started_at, c.at), lease_token = greatest(w.lease_token + 1, :floor), lease_via = 'api',
         revision = w.revision + 1, updated_at = c.at
-    FROM picked p CROSS JOIN clock c WHERE w.work_item_id = p.work_item_id
+    FROM clock c WHERE w.ctid = ANY(ARRAY(SELECT row FROM picked))
     RETURNING w.work_item_id, w.task_id, w.work_type, w.input_data, w.lease_token, w.retry_count + 1 AS attempt,
-              w.max_retries, w.priority, w.lease_expires_at, w.deadline_at, w.lease_acquired_at, w.claim_key),
-opened AS (
-    INSERT INTO work_attempts (work_item_id, lease_token, attempt, worker, via, started_at)
-    SELECT work_item_id, lease_token, attempt, :worker, 'api', lease_acquired_at FROM claimed),
+              w.max_retries, w.priority, w.lease_expires_at, w.deadline_at, w.lease_acquired_at, w.claim_key,
+              w.item_no),
+leased AS (
+    INSERT INTO work_lease_ends (check_at, items)
+    SELECT min(lease_expires_at), array_agg(item_no) FROM claimed HAVING count(*) > 0),
 waiting AS MATERIALIZED (
-    SELECT t.task_id FROM tasks t WHERE t.task_id IN (SELECT task_id FROM claimed) AND t.status = 'pending'
+    SELECT t.task_id FROM tasks t WHERE t.task_id = ANY(ARRAY(SELECT task_id FROM claimed)) AND t.status = 'pending'
     FOR NO KEY UPDATE SKIP LOCKED),
 started AS (
     UPDATE tasks t SET status = 'running', updated_at = c.at, revision = t.revision + 1
@@ -535,16 +607,23 @@ RETURNING work_item_id, task_id, work_type, input_data, lease_token, retry_count
 -- statement: work_claim_task  engine: postgres
 WITH clock AS MATERIALIZED (SELECT coalesce(CAST(:clock AS timestamptz), clock_timestamp()) AS at),
 picked AS MATERIALIZED (
-    SELECT w.work_item_id
-    FROM work_items w
-    WHERE w.task_id = CAST(:task_id AS text) AND w.status = 'pending' AND w.run_after IS NULL AND w.waits_for = 0
-      AND (CAST(:types AS jsonb) IS NULL OR w.work_type IN (SELECT jsonb_array_elements_text(CAST(:types AS jsonb))))
-      AND (SELECT NOT y.is_paused FROM work_types y WHERE y.work_type = w.work_type)
-      AND (SELECT t.status FROM tasks t WHERE t.task_id = CAST(:task_id AS text)) IN ('pending', 'running')
-      AND (CAST(:is_promoted AS boolean)
-           OR coalesce((SELECT min(d.run_after) FROM work_items d WHERE d.status = 'pending' AND d.run_after IS NOT NULL)
-                       > (SELECT at FROM clock), true))
-    ORDER BY w.claim_key LIMIT (SELECT CAST(:limit AS bigint)) FOR NO KEY UPDATE OF w SKIP LOCKED),
+    SELECT r.entry, w.row
+    FROM (SELECT r.ctid AS entry, r.item_no, r.work_type FROM work_ready r
+          WHERE r.task_id = CAST(:task_id AS text)
+            AND (SELECT t.status FROM tasks t WHERE t.task_id = CAST(:task_id AS text)) IN ('pending', 'running')
+            AND (CAST(:is_promoted AS boolean)
+                 OR coalesce((SELECT min(d.at) FROM work_due d WHERE d.kind = 'delayed')
+                             > (SELECT at FROM clock), true))
+          ORDER BY r.claim_key LIMIT (SELECT 9223372036854775807) FOR UPDATE SKIP LOCKED) r
+    CROSS JOIN LATERAL (
+        SELECT w.ctid AS row FROM work_items w
+        WHERE w.item_no = r.item_no AND w.status = 'pending' AND w.run_after IS NULL AND w.waits_for = 0
+          AND (CAST(:types AS jsonb) IS NULL OR r.work_type IN (SELECT jsonb_array_elements_text(CAST(:types AS jsonb))))
+          AND (SELECT NOT y.is_paused FROM work_types y WHERE y.work_type = r.work_type)
+        LIMIT 1 FOR NO KEY UPDATE SKIP LOCKED) w
+    LIMIT (SELECT CAST(:limit AS bigint))),
+taken AS (
+    DELETE FROM work_ready WHERE ctid = ANY(ARRAY(SELECT entry FROM picked))),
 claimed AS (
     UPDATE work_items w
     SET status = 'in_progress', lease_holder = :worker, lease_acquired_at = c.at, heartbeat_at = c.at,
@@ -552,14 +631,15 @@ claimed AS (
         lease_expires_at = c.at + least(CAST(:lease_us AS bigint), w.timeout_us) * interval '1 microsecond',
         started_at = coalesce(w.started_at, c.at), lease_token = greatest(w.lease_token + 1, :floor), lease_via = 'api',
         revision = w.revision + 1, updated_at = c.at
-    FROM picked p CROSS JOIN clock c WHERE w.work_item_id = p.work_item_id
+    FROM clock c WHERE w.ctid = ANY(ARRAY(SELECT row FROM picked))
     RETURNING w.work_item_id, w.task_id, w.work_type, w.input_data, w.lease_token, w.retry_count + 1 AS attempt,
-              w.max_retries, w.priority, w.lease_expires_at, w.deadline_at, w.lease_acquired_at, w.claim_key),
-opened AS (
-    INSERT INTO work_attempts (work_item_id, lease_token, attempt, worker, via, started_at)
-    SELECT work_item_id, lease_token, attempt, :worker, 'api', lease_acquired_at FROM claimed),
+              w.max_retries, w.priority, w.lease_expires_at, w.deadline_at, w.lease_acquired_at, w.claim_key,
+              w.item_no),
+leased AS (
+    INSERT INTO work_lease_ends (check_at, items)
+    SELECT min(lease_expires_at), array_agg(item_no) FROM claimed HAVING count(*) > 0),
 waiting AS MATERIALIZED (
-    SELECT t.task_id FROM tasks t WHERE t.task_id IN (SELECT task_id FROM claimed) AND t.status = 'pending'
+    SELECT t.task_id FROM tasks t WHERE t.task_id = ANY(ARRAY(SELECT task_id FROM claimed)) AND t.status = 'pending'
     FOR NO KEY UPDATE SKIP LOCKED),
 started AS (
     UPDATE tasks t SET status = 'running', updated_at = c.at, revision = t.revision + 1
@@ -582,12 +662,39 @@ ORDER BY work_type FOR UPDATE SKIP LOCKED;
 -- In a later statement than the lock, so that everything ready is seen. Without anything ready: items from now on.
 UPDATE work_types y SET low_key = b.low_key
 FROM (SELECT t.work_type, coalesce((
-          SELECT w.claim_key FROM work_items w
-          WHERE w.work_type = t.work_type AND w.claim_key >= t.low_key
-            AND w.status = 'pending' AND w.run_after IS NULL AND w.waits_for = 0
-          ORDER BY w.claim_key LIMIT 1), CAST(:now_us AS bigint)) AS low_key
+          SELECT r.claim_key FROM work_ready r WHERE r.work_type = t.work_type AND r.claim_key >= t.low_key
+          ORDER BY r.claim_key LIMIT 1), CAST(:now_us AS bigint)) AS low_key
       FROM work_types t WHERE t.work_type IN (SELECT jsonb_array_elements_text(CAST(:types AS jsonb)))) b
 WHERE y.work_type = b.work_type AND y.low_key < b.low_key;
+
+-- statement: work_ready_tidy  only: postgres
+-- Entries at the front of a type whose row is not ready (each claim would pass them): deleted. An item that becomes ready
+-- again gets a new entry.
+DELETE FROM work_ready WHERE ctid = ANY(ARRAY(
+    SELECT r.entry
+    FROM work_types y CROSS JOIN LATERAL (
+        SELECT r.ctid AS entry, r.item_no FROM work_ready r
+        WHERE r.work_type = y.work_type AND r.claim_key >= y.low_key ORDER BY r.claim_key LIMIT :limit
+        FOR UPDATE SKIP LOCKED) r
+    WHERE (CAST(:type AS text) IS NULL OR y.work_type = CAST(:type AS text))
+      AND NOT EXISTS (SELECT 1 FROM work_items w
+                      WHERE w.item_no = r.item_no AND w.status = 'pending' AND w.run_after IS NULL AND w.waits_for = 0)));
+
+-- statement: work_lease_ends_tidy  only: postgres
+-- Entries whose time has come: moved to the next end of a lease among their items, or deleted. Those with a lease that is
+-- over stay for work_overdue. Returns how many were looked at.
+WITH due AS MATERIALIZED (
+    SELECT e.ctid AS entry, e.items FROM work_lease_ends e WHERE e.check_at <= :lease_now
+    ORDER BY e.check_at LIMIT :limit FOR UPDATE SKIP LOCKED),
+ends AS MATERIALIZED (
+    SELECT d.entry, (SELECT min(w.lease_expires_at) FROM work_items w
+                     WHERE w.item_no = ANY(d.items) AND w.status = 'in_progress') AS next_at FROM due d),
+deleted AS (
+    DELETE FROM work_lease_ends WHERE ctid = ANY(ARRAY(SELECT entry FROM ends WHERE next_at IS NULL))),
+moved AS (
+    UPDATE work_lease_ends l SET check_at = e.next_at
+    FROM ends e WHERE l.ctid = e.entry AND l.ctid = ANY(ARRAY(SELECT entry FROM ends)) AND e.next_at > :lease_now)
+SELECT count(*) FILTER (WHERE coalesce(next_at > :lease_now, true)) FROM ends;
 
 -- ---- under a lease ----
 
@@ -672,18 +779,17 @@ RETURNING work_item_id, lease_token,
 WITH done AS (
     UPDATE work_items w
     SET status = 'completed', output_data = x.output, attempt_outcome = 'completed', error_message = NULL,
-        completed_at = c.at, lease_holder = NULL, lease_expires_at = NULL, deadline_at = NULL, revision = w.revision + 1,
-        updated_at = c.at
-    FROM jsonb_to_recordset(CAST(:items AS jsonb)) AS x(id text, token bigint, output text)
+        completed_at = c.at, completed_by = w.lease_holder, lease_holder = NULL, lease_expires_at = NULL,
+        deadline_at = NULL, revision = w.revision + 1, updated_at = c.at
+    FROM unnest(CAST(CAST(:ids AS text) AS text[]), CAST(CAST(:tokens AS text) AS bigint[]),
+                CAST(CAST(:outputs AS text) AS text[])) AS x(id, token, output)
          CROSS JOIN (SELECT coalesce(CAST(:clock AS timestamptz), clock_timestamp()) AS at) c
-    WHERE w.work_item_id = x.id AND w.lease_token = x.token AND coalesce(w.status, '') = 'in_progress'
-  AND w.lease_expires_at > c.at
-    RETURNING w.work_item_id, w.lease_token, w.completed_at,
-              w.has_dependents OR EXISTS (SELECT 1 FROM idempotency_keys k WHERE k.work_item_id = w.work_item_id
-                                            AND k.status = 'pending' AND k.lock_via = 'api') AS has_more),
-closed AS (
-    UPDATE work_attempts a SET ended_at = d.completed_at, outcome = 'completed'
-    FROM done d WHERE a.work_item_id = d.work_item_id AND a.lease_token = d.lease_token AND a.ended_at IS NULL),
+    WHERE w.work_item_id = x.id AND w.lease_token = x.token AND w.status = 'in_progress' AND w.lease_expires_at > c.at
+    RETURNING w.work_item_id, w.lease_token,
+              w.has_dependents OR w.work_item_id = ANY(ARRAY(
+                  SELECT k.work_item_id FROM idempotency_keys k
+                  WHERE k.work_item_id = ANY(CAST(CAST(:ids AS text) AS text[]))
+                    AND k.status = 'pending' AND k.lock_via = 'api')) AS has_more),
 freed AS (
     UPDATE idempotency_keys k SET lock_holder = NULL, lock_expires_at = NULL, lock_via = NULL, revision = k.revision + 1
     FROM done d WHERE d.has_more AND k.work_item_id = d.work_item_id AND k.status = 'pending' AND k.lock_via = 'api')
@@ -704,16 +810,13 @@ RETURNING task_id,
 WITH done AS (
     UPDATE work_items w
     SET status = 'completed', output_data = :output, attempt_outcome = 'completed', error_message = NULL,
-        completed_at = c.at, lease_holder = NULL, lease_expires_at = NULL, deadline_at = NULL, revision = w.revision + 1,
-        updated_at = c.at
+        completed_at = c.at, completed_by = w.lease_holder, lease_holder = NULL, lease_expires_at = NULL,
+        deadline_at = NULL, revision = w.revision + 1, updated_at = c.at
     FROM (SELECT coalesce(CAST(:clock AS timestamptz), clock_timestamp()) AS at) c
     WHERE w.work_item_id = :id AND w.lease_token = :token AND w.status = 'in_progress' AND w.lease_expires_at > c.at
-    RETURNING w.work_item_id, w.lease_token, w.task_id, w.completed_at,
+    RETURNING w.work_item_id, w.task_id,
               w.has_dependents OR EXISTS (SELECT 1 FROM idempotency_keys k WHERE k.work_item_id = w.work_item_id
                                             AND k.status = 'pending' AND k.lock_via = 'api') AS has_more),
-closed AS (
-    UPDATE work_attempts a SET ended_at = d.completed_at, outcome = 'completed'
-    FROM done d WHERE a.work_item_id = d.work_item_id AND a.lease_token = d.lease_token AND a.ended_at IS NULL),
 freed AS (
     UPDATE idempotency_keys k SET lock_holder = NULL, lock_expires_at = NULL, lock_via = NULL, revision = k.revision + 1
     FROM done d WHERE d.has_more AND k.work_item_id = d.work_item_id AND k.status = 'pending' AND k.lock_via = 'api'
@@ -981,11 +1084,15 @@ SELECT w.status, w.work_type, w.claim_key, w.lease_holder, w.lease_expires_at, w
 FROM work_items w LEFT JOIN tasks t ON t.task_id = w.task_id LEFT JOIN work_types y ON y.work_type = w.work_type
 WHERE w.work_item_id = :id;
 
--- statement: work_ahead
+-- statement: work_ahead  engine: sqlite
 -- How many items of its type come first? Counted up to :limit.
 SELECT count(*) FROM (
     SELECT 1 AS one FROM work_items WHERE work_type = :type AND claim_key < :claim_key
       AND status = 'pending' AND run_after IS NULL AND waits_for = 0 LIMIT :limit) a;
+
+-- statement: work_ahead  engine: postgres
+SELECT count(*) FROM (
+    SELECT 1 AS one FROM work_ready WHERE work_type = :type AND claim_key < :claim_key LIMIT :limit) a;
 
 -- statement: work_waits_on
 SELECT d.depends_on, w.status FROM work_dependencies d LEFT JOIN work_items w ON w.work_item_id = d.depends_on
@@ -1007,7 +1114,8 @@ FROM work_items WHERE status = 'in_progress';
 -- statement: work_stats_leases  engine: postgres
 SELECT count(*), count(*) FILTER (WHERE heartbeat_at < :stale_before),
        avg(CAST(extract(epoch FROM CAST(:lease_now AS timestamptz) - heartbeat_at) AS double precision))
-FROM work_items WHERE status = 'in_progress';
+FROM work_items
+WHERE item_no = ANY(ARRAY(SELECT DISTINCT i FROM work_lease_ends CROSS JOIN unnest(items) AS i)) AND status = 'in_progress';
 
 -- statement: work_stats_tasks
 SELECT task_id, count(*) AS checkpoint_count, max(sequence_number), min(created_at), max(created_at)
@@ -1023,10 +1131,14 @@ FROM work_items INDEXED BY idx_work_items_lease_expiry
 WHERE status = 'in_progress' AND lease_expires_at <= :lease_now ORDER BY lease_expires_at LIMIT :limit;
 
 -- statement: work_overdue  engine: postgres
--- SKIP LOCKED lets sweeps pass each other, and renewals under way.
+-- SKIP LOCKED lets sweeps pass each other, and renewals under way. Behind work_lease_ends_tidy the first entries have such items.
 SELECT work_item_id, task_id, work_type, lease_token, lease_holder, retry_count, max_retries, crash_count,
        deadline_at IS NOT NULL AND deadline_at <= :lease_now, lease_expires_at
-FROM work_items WHERE status = 'in_progress' AND lease_expires_at <= :lease_now
+FROM work_items
+WHERE item_no = ANY(ARRAY(
+        SELECT i FROM (SELECT items FROM work_lease_ends WHERE check_at <= :lease_now ORDER BY check_at LIMIT 1000) e
+        CROSS JOIN unnest(e.items) AS i))
+  AND status = 'in_progress' AND lease_expires_at <= :lease_now
 LIMIT :limit FOR NO KEY UPDATE SKIP LOCKED;
 
 -- statement: work_left_expired  engine: sqlite
@@ -1035,9 +1147,12 @@ SELECT work_item_id, task_id, work_type, lease_token, lease_holder, retry_count,
 FROM work_items INDEXED BY idx_work_items_expired WHERE status = 'expired' ORDER BY updated_at LIMIT :limit;
 
 -- statement: work_left_expired  engine: postgres
-SELECT work_item_id, task_id, work_type, lease_token, lease_holder, retry_count, max_retries, crash_count, false,
-       lease_expires_at
-FROM work_items WHERE status = 'expired' ORDER BY created_at LIMIT :limit FOR NO KEY UPDATE SKIP LOCKED;
+SELECT w.work_item_id, w.task_id, w.work_type, w.lease_token, w.lease_holder, w.retry_count, w.max_retries, w.crash_count, false,
+       w.lease_expires_at
+FROM work_items w
+WHERE w.item_no = ANY(ARRAY(SELECT item_no FROM work_due WHERE kind = 'expired' ORDER BY at, item_no LIMIT :limit))
+  AND w.status = 'expired'
+ORDER BY w.created_at LIMIT :limit FOR NO KEY UPDATE SKIP LOCKED;
 
 -- statement: work_expire  engine: sqlite
 -- The predicate stands here once more: a lease renewed a moment ago is left alone.
@@ -1085,9 +1200,9 @@ WHERE +status = 'pending' AND rowid IN (
 -- statement: work_block  engine: postgres
 WITH hopeless AS MATERIALIZED (
     SELECT w.work_item_id, f.work_item_id AS failed
-    FROM work_items f JOIN work_dependencies d ON d.depends_on = f.work_item_id
+    FROM work_due x JOIN work_items f ON f.item_no = x.item_no JOIN work_dependencies d ON d.depends_on = f.work_item_id
     JOIN work_items w ON w.work_item_id = d.work_item_id
-    WHERE f.status = 'failed' AND f.has_dependents AND w.status = 'pending'
+    WHERE x.kind = 'failed' AND f.status = 'failed' AND f.has_dependents AND w.status = 'pending'
     LIMIT :limit FOR NO KEY UPDATE OF w SKIP LOCKED)
 UPDATE work_items w
 SET status = 'failed', failure_kind = 'dependency', completed_at = :now, updated_at = :now, revision = w.revision + 1,
@@ -1107,13 +1222,17 @@ WHERE rowid IN (
 
 -- statement: work_followed_up  engine: postgres
 WITH done AS MATERIALIZED (
-    SELECT f.work_item_id FROM work_items f
-    WHERE f.status = 'failed' AND f.has_dependents
+    SELECT f.item_no
+    FROM work_due x JOIN work_items f ON f.item_no = x.item_no
+    WHERE x.kind = 'failed' AND f.status = 'failed' AND f.has_dependents
       AND NOT EXISTS (SELECT 1 FROM work_dependencies d JOIN work_items w ON w.work_item_id = d.work_item_id
                       WHERE d.depends_on = f.work_item_id AND w.status IN ('pending', 'in_progress', 'expired'))
-    LIMIT :limit FOR NO KEY UPDATE OF f SKIP LOCKED)
+    LIMIT :limit FOR NO KEY UPDATE OF f SKIP LOCKED),
+deleted AS (
+    DELETE FROM work_due WHERE kind = 'failed' AND at = '1970-01-01 00:00:00+00'
+                           AND item_no = ANY(ARRAY(SELECT item_no FROM done)))
 UPDATE work_items f SET has_dependents = false, revision = f.revision + 1, updated_at = :now
-FROM done WHERE f.work_item_id = done.work_item_id;
+WHERE f.item_no = ANY(ARRAY(SELECT item_no FROM done));
 
 -- statement: work_look_after  engine: sqlite
 -- What is there to do for a sweep? Asked in a read transaction, so that a sweep in vain writes nothing. Leases that ran
@@ -1127,10 +1246,16 @@ SELECT EXISTS (SELECT 1 FROM work_items INDEXED BY idx_work_items_lease_expiry
        EXISTS (SELECT 1 FROM work_schedules WHERE is_paused = 0 AND next_run_at <= :now);
 
 -- statement: work_look_after  engine: postgres
-SELECT EXISTS (SELECT 1 FROM work_items WHERE status = 'in_progress' AND lease_expires_at <= :lease_now)
-       OR EXISTS (SELECT 1 FROM work_items WHERE status = 'expired'),
-       EXISTS (SELECT 1 FROM work_items WHERE status = 'pending' AND run_after IS NOT NULL AND run_after <= :now),
-       EXISTS (SELECT 1 FROM work_items WHERE status = 'failed' AND has_dependents),
+-- Of leases: of the 20 entries that come first. More than that are worth a sweep also if their items were finished.
+SELECT EXISTS (SELECT 1 FROM work_items
+               WHERE item_no = ANY(ARRAY(
+                       SELECT i FROM (SELECT items FROM work_lease_ends WHERE check_at <= :lease_now
+                                      ORDER BY check_at LIMIT 20) e CROSS JOIN unnest(e.items) AS i))
+                 AND status = 'in_progress' AND lease_expires_at <= :lease_now)
+       OR EXISTS (SELECT 1 FROM work_lease_ends WHERE check_at <= :lease_now ORDER BY check_at OFFSET 20 LIMIT 1)
+       OR EXISTS (SELECT 1 FROM work_due WHERE kind = 'expired'),
+       EXISTS (SELECT 1 FROM work_due WHERE kind = 'delayed' AND at <= :now),
+       EXISTS (SELECT 1 FROM work_due WHERE kind = 'failed'),
        EXISTS (SELECT 1 FROM work_schedules WHERE NOT is_paused AND next_run_at <= :now);
 
 -- statement: work_next_sweep  engine: sqlite
@@ -1143,9 +1268,14 @@ SELECT (SELECT min(lease_expires_at) FROM work_items INDEXED BY idx_work_items_l
        (SELECT min(next_run_at) FROM work_schedules WHERE is_paused = 0 AND next_run_at > :now);
 
 -- statement: work_next_sweep  engine: postgres
--- There is no index by the end of leases: it reads the items in progress.
-SELECT (SELECT min(lease_expires_at) FROM work_items WHERE status = 'in_progress' AND lease_expires_at > :lease_now),
-       (SELECT min(run_after) FROM work_items WHERE status = 'pending' AND run_after IS NOT NULL AND run_after > :now),
+-- Of leases: the first end among the 20 entries that come first, or the entry behind them.
+SELECT least((SELECT min(lease_expires_at) FROM work_items
+              WHERE item_no = ANY(ARRAY(
+                      SELECT i FROM (SELECT items FROM work_lease_ends ORDER BY check_at LIMIT 20) e
+                      CROSS JOIN unnest(e.items) AS i))
+                AND status = 'in_progress' AND lease_expires_at > :lease_now),
+             (SELECT greatest(check_at, :lease_now) FROM work_lease_ends ORDER BY check_at OFFSET 20 LIMIT 1)),
+       (SELECT min(at) FROM work_due WHERE kind = 'delayed' AND at > :now),
        (SELECT min(next_run_at) FROM work_schedules WHERE NOT is_paused AND next_run_at > :now);
 
 -- statement: work_look_strayed  engine: sqlite
@@ -1157,10 +1287,11 @@ SELECT EXISTS (SELECT 1 FROM (SELECT updated_at, attempt_outcome FROM work_items
        EXISTS (SELECT 1 FROM work_schedules WHERE is_paused = 0 AND coalesce(last_run_at, created_at) > :ahead);
 
 -- statement: work_look_strayed  engine: postgres
-SELECT EXISTS (SELECT 1 FROM (SELECT updated_at, attempt_outcome FROM work_items
-                              WHERE status = 'pending' AND run_after IS NOT NULL
-                              ORDER BY run_after DESC LIMIT :limit) d
-               WHERE d.updated_at > :ahead AND d.attempt_outcome IS NOT NULL),
+SELECT EXISTS (SELECT 1 FROM work_items w
+               WHERE w.item_no = ANY(ARRAY(
+                       SELECT item_no FROM work_due WHERE kind = 'delayed' ORDER BY at DESC LIMIT :limit))
+                 AND w.status = 'pending' AND w.run_after IS NOT NULL AND w.updated_at > :ahead
+                 AND w.attempt_outcome IS NOT NULL),
        EXISTS (SELECT 1 FROM work_schedules WHERE NOT is_paused AND coalesce(last_run_at, created_at) > :ahead);
 
 -- statement: work_pull_in  engine: sqlite
@@ -1173,11 +1304,12 @@ RETURNING work_type;
 
 -- statement: work_pull_in  engine: postgres
 WITH strayed AS MATERIALIZED (
-    SELECT work_item_id, updated_at, attempt_outcome FROM work_items WHERE status = 'pending' AND run_after IS NOT NULL
-    ORDER BY run_after DESC LIMIT :limit FOR NO KEY UPDATE SKIP LOCKED)
+    SELECT w.item_no FROM work_items w
+    WHERE w.item_no = ANY(ARRAY(SELECT item_no FROM work_due WHERE kind = 'delayed' ORDER BY at DESC LIMIT :limit))
+      AND w.status = 'pending' AND w.run_after IS NOT NULL AND w.updated_at > :ahead AND w.attempt_outcome IS NOT NULL
+    FOR NO KEY UPDATE SKIP LOCKED)
 UPDATE work_items w SET run_after = NULL, revision = w.revision + 1, updated_at = :now
-FROM strayed s
-WHERE w.work_item_id = s.work_item_id AND s.updated_at > :ahead AND s.attempt_outcome IS NOT NULL
+WHERE w.item_no = ANY(ARRAY(SELECT item_no FROM strayed))
 RETURNING w.work_type;
 
 -- statement: work_clean  engine: sqlite
@@ -1188,11 +1320,50 @@ DELETE FROM work_items WHERE rowid IN (
     ORDER BY updated_at LIMIT :limit);
 
 -- statement: work_clean  engine: postgres
-WITH old AS MATERIALIZED (
-    SELECT work_item_id FROM work_items
-    WHERE status IN ('completed', 'failed') AND completed_at < :before AND NOT (status = 'failed' AND has_dependents)
-    ORDER BY completed_at LIMIT :limit FOR UPDATE SKIP LOCKED)
-DELETE FROM work_items w USING old WHERE w.work_item_id = old.work_item_id;
+-- Items in the order in which they were added, :walk of them behind :after: those that ended long enough ago are deleted. The
+-- walk is over at the end, or where all are younger. Returns how many it deleted, where it came to, and whether it is over.
+WITH walked AS MATERIALIZED (
+    SELECT w.item_no, least(w.created_at, w.completed_at) AS made_at FROM work_items w WHERE w.item_no > :after ORDER BY w.item_no LIMIT :walk),
+old AS MATERIALIZED (
+    SELECT w.item_no FROM work_items w
+    WHERE w.item_no = ANY(ARRAY(SELECT item_no FROM walked))
+      AND w.status IN ('completed', 'failed') AND w.completed_at < :before
+      AND NOT (w.status = 'failed' AND w.has_dependents)
+    ORDER BY w.item_no LIMIT :limit FOR UPDATE SKIP LOCKED),
+deleted AS (
+    DELETE FROM work_items w WHERE w.item_no = ANY(ARRAY(SELECT item_no FROM old)) RETURNING w.item_no)
+SELECT (SELECT count(*) FROM deleted),
+       CASE WHEN (SELECT count(*) FROM old) = :limit THEN (SELECT max(item_no) FROM old)
+            ELSE (SELECT coalesce(max(item_no), :after) FROM walked) END,
+       (SELECT count(*) FROM old) < :limit
+       AND ((SELECT count(*) FROM walked) < :walk OR NOT EXISTS (SELECT 1 FROM walked WHERE made_at < :before));
+
+-- statement: work_entries_check  only: postgres
+-- Rows without the entry that they need (docs/internals/work-layout.md), up to :limit. An entry without its row does no harm.
+SELECT x.work_item_id, x.kind FROM (
+    SELECT w.work_item_id, 'work_ready' AS kind FROM work_items w
+    WHERE w.status = 'pending' AND w.run_after IS NULL AND w.waits_for = 0
+      AND NOT EXISTS (SELECT 1 FROM work_ready r
+                      WHERE r.work_type = w.work_type AND r.claim_key = w.claim_key AND r.item_no = w.item_no)
+    UNION ALL
+    SELECT w.work_item_id, 'work_due' FROM work_items w
+    WHERE ((w.status = 'pending' AND w.run_after IS NOT NULL) OR w.status = 'expired'
+           OR (w.status = 'failed' AND w.has_dependents))
+      AND NOT EXISTS (SELECT 1 FROM work_due d
+                      WHERE d.kind = CASE w.status WHEN 'pending' THEN 'delayed' ELSE w.status END
+                        AND d.at = CASE w.status WHEN 'pending' THEN w.run_after ELSE '1970-01-01 00:00:00+00' END
+                        AND d.item_no = w.item_no)
+    UNION ALL
+    SELECT w.work_item_id, 'work_unique_keys' FROM work_items w
+    WHERE w.unique_key IS NOT NULL AND w.status IN ('pending', 'in_progress', 'expired')
+      AND NOT EXISTS (SELECT 1 FROM work_unique_keys u
+                      WHERE u.work_type = w.work_type AND u.unique_key = w.unique_key AND u.item_no = w.item_no)
+    UNION ALL
+    SELECT w.work_item_id, 'work_lease_ends' FROM work_items w
+    WHERE w.status = 'in_progress'
+      AND NOT EXISTS (SELECT 1 FROM (SELECT unnest(items) AS item_no, check_at FROM work_lease_ends) l
+                      WHERE l.item_no = w.item_no AND l.check_at <= w.lease_expires_at)) x
+LIMIT :limit;
 
 -- statement: work_vacuum  only: sqlite
 -- Give pages that became free back to the file system, a bounded number at a time.

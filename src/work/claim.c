@@ -28,8 +28,8 @@ enum {
     REACH_FIRST = 64,  /* heads looked at beyond the limit ... */
     REACH_FACTOR = 16, /* ... and more of them when all were in other hands */
     REACH_TRIES = 4,
-    DUE_WALK = 10000, /* delayed items of others that are passed by to find the next of ours */
-    TIDY_EVERY = 256, /* claimed items between two steps that raise the bounds, about */
+    DUE_WALK = 10000,  /* delayed items of others that are passed by to find the next of ours */
+    TIDY_EVERY = 4096, /* claimed items between two steps that raise the bounds, about */
 };
 
 #define CLAIM_BYTES_MAX ((size_t)1 << 30) /* inputs of one claim (SQLite) */

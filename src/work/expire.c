@@ -19,6 +19,8 @@
 enum {
     STEP_ITEMS = 100, /* per transaction */
     STEP_TASKS = 50,
+    TIDY_STEP = 500, /* entries of leases per transaction (PostgreSQL) */
+    TIDY_STEPS_MAX = 200,
 };
 
 /* ---- what becomes of an item whose lease ran out ---- */
@@ -286,9 +288,40 @@ static tide_status expire_some(tide_tx *tx, void *arg, tide_error *err)
     return TIDE_OK;
 }
 
+/* ---- entries of leases (PostgreSQL) ---- */
+
+tide_status tide_item_tidy_leases(tide_tx *tx, int64_t limit, int64_t *count, tide_error *err)
+{
+    tide_item_clock clock = {0};
+    TIDE_TRY(tide_item_clock_get(tx, &clock, err));
+    TIDE_CLEANUP(tide_query_endp) tide_query *query = NULL;
+    TIDE_TRY(tide_tx_one(&query, tx, TIDE_SQL_WORK_LEASE_ENDS_TIDY, err,
+                         tide_bind_time("lease_now", clock.lease_now_us),
+                         tide_bind_i64("limit", limit)));
+    *count = tide_query_col_i64(query);
+    return TIDE_OK;
+}
+
+static tide_status tidy_leases(tide_tx *tx, void *arg, tide_error *err)
+{
+    return tide_item_tidy_leases(tx, TIDY_STEP, arg, err);
+}
+
+/* What is left in front are leases that are over. */
+static tide_status tidy(tide_store *store, tide_error *err)
+{
+    int64_t count = TIDY_STEP;
+    if (tide_store_engine(store) != TIDE_ENGINE_POSTGRES)
+        return TIDE_OK;
+    for (int step = 0; step < TIDY_STEPS_MAX && count == TIDY_STEP; step++)
+        TIDE_TRY(tide_store_write(store, tidy_leases, &count, err));
+    return TIDE_OK;
+}
+
 tide_status tide_item_expire(tide_store *store, int64_t limit, int64_t crash_limit,
                              tide_work_swept *out, tide_error *err)
 {
+    TIDE_TRY(tidy(store, err));
     TIDE_CLEANUP(tide_freep) overdue *rows = calloc(STEP_ITEMS, sizeof *rows);
     if (!rows)
         return tide_no_memory(err);

@@ -208,15 +208,18 @@ tide_status tide_item_read(tide_query *query, tide_arena *arena, tide_work_item 
 
 /* ---- lists ---- */
 
-tide_status tide_item_bind_list(tide_query *query, const char *name, tide_json *json,
-                                tide_error *err)
+tide_status tide_item_check_list(tide_status status, tide_error *err)
 {
-    const tide_status status = tide_json_finish(json);
     if (status == TIDE_E_LIMIT)
         return tide_fail(err, status, "more than %d MiB in one call: give less at a time",
                          TIDE_ITEM_LIST_MAX >> 20);
-    if (status < TIDE_OK)
-        return tide_fail(err, status, "no memory for a list");
+    return status < TIDE_OK ? tide_fail(err, status, "no memory for a list") : TIDE_OK;
+}
+
+tide_status tide_item_bind_list(tide_query *query, const char *name, tide_json *json,
+                                tide_error *err)
+{
+    TIDE_TRY(tide_item_check_list(tide_json_finish(json), err));
     tide_query_bind_text_view(query, name, tide_buffer_view(json->out));
     return TIDE_OK;
 }

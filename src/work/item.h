@@ -88,6 +88,9 @@ TIDE_MUST_CHECK tide_status tide_item_read(tide_query *query, tide_arena *arena,
 
 /* ---- lists ---- */
 
+/* The status of building a list, with words. */
+TIDE_MUST_CHECK tide_status tide_item_check_list(tide_status status, tide_error *err);
+
 /* Bind a finished list; the buffer may be changed afterwards. */
 TIDE_MUST_CHECK tide_status tide_item_bind_list(tide_query *query, const char *name,
                                                 tide_json *json, tide_error *err);
@@ -169,6 +172,9 @@ TIDE_MUST_CHECK tide_status tide_item_raise_bounds(tide_store *store, const char
 /* Take up leases that ran out, up to limit; adds to *out. expire.c */
 TIDE_MUST_CHECK tide_status tide_item_expire(tide_store *store, int64_t limit, int64_t crash_limit,
                                              tide_work_swept *out, tide_error *err);
+/* Move or delete entries of leases whose time has come, up to limit; *count is how many. PostgreSQL. */
+TIDE_MUST_CHECK tide_status tide_item_tidy_leases(tide_tx *tx, int64_t limit, int64_t *count,
+                                                  tide_error *err);
 
 enum { TIDE_SCHEDULE_STEP = 50 }; /* schedules per transaction */
 

@@ -65,6 +65,54 @@ tide_status tide_lease_list_bind(tide_query *query, const char *name, const tide
     return tide_item_bind_list(query, name, &json, err);
 }
 
+/* "text", with what is special in it behind a backslash; NULL for none. */
+static tide_status put_element(tide_buffer *array, const char *text)
+{
+    if (!text)
+        return tide_buffer_append_text(array, "NULL");
+    TIDE_TRY(tide_buffer_append_byte(array, '"'));
+    while (*text) {
+        const size_t plain = strcspn(text, "\"\\");
+        TIDE_TRY(tide_buffer_append(array, text, plain));
+        text += plain;
+        if (*text) {
+            TIDE_TRY(tide_buffer_append_byte(array, '\\'));
+            TIDE_TRY(tide_buffer_append_byte(array, (uint8_t)*text++));
+        }
+    }
+    return tide_buffer_append_byte(array, '"');
+}
+
+typedef enum list_column { LIST_IDS, LIST_TOKENS, LIST_OUTPUTS } list_column;
+
+static tide_status put_array(tide_buffer *array, const tide_lease_list *list, int count,
+                             list_column column)
+{
+    TIDE_TRY(tide_buffer_append_byte(array, '{'));
+    for (int i = 0; i < count; i++) {
+        if (i > 0)
+            TIDE_TRY(tide_buffer_append_byte(array, ','));
+        TIDE_TRY(column == LIST_TOKENS
+                     ? tide_buffer_append_decimal(array, list[i].token)
+                     : put_element(array, column == LIST_IDS ? list[i].id : list[i].output));
+    }
+    return tide_buffer_append_byte(array, '}');
+}
+
+tide_status tide_lease_list_bind_arrays(tide_query *query, const tide_lease_list *list, int count,
+                                        tide_error *err)
+{
+    static const char *const names[] = {
+        [LIST_IDS] = "ids", [LIST_TOKENS] = "tokens", [LIST_OUTPUTS] = "outputs"};
+    for (list_column column = LIST_IDS; column <= LIST_OUTPUTS; column++) {
+        TIDE_CLEANUP(tide_buffer_done) tide_buffer array = tide_buffer_of(TIDE_ITEM_LIST_MAX);
+        const tide_status status = put_array(&array, list, count, column);
+        TIDE_TRY(tide_item_check_list(status, err));
+        tide_query_bind_text_view(query, names[column], tide_buffer_view(&array));
+    }
+    return TIDE_OK;
+}
+
 static int compare_view(tide_view a, tide_view b)
 {
     const int order = memcmp(a.ptr, b.ptr, a.len < b.len ? a.len : b.len);

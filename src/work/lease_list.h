@@ -33,6 +33,11 @@ TIDE_MUST_CHECK tide_status tide_lease_list_bind(tide_query *query, const char *
                                                  const tide_lease_list *list, int count,
                                                  tide_error *err);
 
+/* PostgreSQL: bind all of them as three arrays, :ids, :tokens and :outputs. Cheaper for the server than a list of objects. */
+TIDE_MUST_CHECK tide_status tide_lease_list_bind_arrays(tide_query *query,
+                                                        const tide_lease_list *list, int count,
+                                                        tide_error *err);
+
 /* This one was answered: it is not lost. Returns it; NULL: nobody asked for it. */
 const tide_lease_list *tide_lease_list_mark(const tide_lease_list *list, int count, tide_view id,
                                             int64_t token);

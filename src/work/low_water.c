@@ -1,11 +1,16 @@
 /* low_water.c - the low-water bounds of types (PostgreSQL): no ready item of a type has a claim_key below its low_key.
  *
  * A claim starts there instead of wading through index entries of rows that are gone. Making an item ready lowers the
- * bound, by trigger; only this raises it. A bound left low costs time and nothing else. */
+ * bound, by trigger; only this raises it. A bound left low costs time and nothing else.
+ *
+ * Entries that do not match their rows, and those of leases whose items were finished, are deleted on the way
+ * (docs/internals/work-layout.md). */
 #include "base/cleanup.h"
 #include "store/statement.h"
 #include "tidemark_sql.h"
 #include "work/item.h"
+
+enum { TIDY_MAX = 100 }; /* entries per type, and of leases */
 
 typedef struct bound_request {
     const char *work_type; /* NULL: all */
@@ -35,10 +40,15 @@ static tide_status raise_bounds(tide_tx *tx, void *arg, tide_error *err)
     bound_request *request = arg;
     int count = 0;
     int64_t now_us = 0;
+    int64_t tidied = 0;
     tide_buffer_clear(&request->locked);
+    TIDE_TRY(tide_tx_exec(tx, TIDE_SQL_WORK_READY_TIDY, NULL, err,
+                          tide_bind_text("type", request->work_type),
+                          tide_bind_i64("limit", TIDY_MAX)));
+    TIDE_TRY(tide_item_tidy_leases(tx, TIDY_MAX, &tidied, err));
     TIDE_TRY(lock_bounds(tx, request, &count, err));
     if (count == 0)
-        return TIDE_NONE;
+        return TIDE_OK;
     TIDE_TRY(tide_tx_now(tx, &now_us, err));
     return tide_tx_exec(tx, TIDE_SQL_WORK_BOUNDS_RAISE, NULL, err,
                         tide_bind_view("types", tide_buffer_view(&request->locked)),

@@ -8,6 +8,7 @@
 
 #include "base/cleanup.h"
 #include "tidemark_sql.h"
+#include "work/foreign/raw_sql.h"
 
 typedef struct plan_request {
     const tide_sql *sql;
@@ -104,30 +105,115 @@ static void claims_walk_their_index_in_order(void **state)
     store_test *t = *state;
     const struct {
         const tide_sql *sql;
-        const char *index;
+        const char *index[2]; /* of SQLite, of PostgreSQL */
     } claims[] = {
-        {TIDE_SQL_WORK_CLAIM_TYPE, "idx_work_items_claim"},
-        {TIDE_SQL_WORK_CLAIM_TYPES, "idx_work_items_claim"},
-        {TIDE_SQL_WORK_CLAIM_TASK, "idx_work_items_claim_task"},
+        {TIDE_SQL_WORK_CLAIM_TYPE, {"idx_work_items_claim", "idx_work_ready_type"}},
+        {TIDE_SQL_WORK_CLAIM_TYPES, {"idx_work_items_claim", "idx_work_ready_type"}},
+        {TIDE_SQL_WORK_CLAIM_TASK, {"idx_work_items_claim_task", "idx_work_ready_task"}},
     };
+    const bool is_postgres = t->engine == TIDE_ENGINE_POSTGRES;
     make_task(t, "t");
     add_item(t, "done");
     const held h = claim(t, "w");
     assert_ok(finish(t, &h, NULL));
-    if (t->engine == TIDE_ENGINE_POSTGRES) /* where statistics come by themselves */
+    if (is_postgres) /* where statistics come by themselves */
         run_sql(t, "ANALYZE");
     fill(t, 5000);
     for (size_t i = 0; i < sizeof claims / sizeof claims[0]; i++) {
         const char *plan = plan_of(t, claims[i].sql);
-        assert_contains(plan, claims[i].index);
+        assert_contains(plan, claims[i].index[is_postgres]);
         assert_null(strstr(plan, "SCAN work_items"));
         assert_null(strstr(plan, "SCAN w\n"));
         assert_null(strstr(plan, "Seq Scan on work_items"));
-        assert_null(strstr(plan, "Bitmap"));
+        assert_null(strstr(plan, "Bitmap Heap Scan on work_ready"));
         assert_null(strstr(plan, "Hash Join"));
     }
     assert_null(strstr(plan_of(t, TIDE_SQL_WORK_CLAIM_TYPE), "Sort"));
     assert_null(strstr(plan_of(t, TIDE_SQL_WORK_CLAIM_TYPE), "TEMP B-TREE"));
+}
+
+/* ---- pages ---- */
+
+static const char *const values[][2] = {
+    {"type", "job"},
+    {"types", "[\"job\",\"other\"]"},
+    {"task_id", "t"},
+    {"worker", "w"},
+    {"claims", "[{\"place\":0,\"worker\":\"a\",\"lease_us\":1000000,\"wanted\":5},"
+               "{\"place\":1,\"worker\":\"b\",\"lease_us\":1000000,\"wanted\":5}]"},
+    {"ids", "{a,b,c,d,e,f,g,h,i,j}"},
+    {"tokens", "{1,2,3,4,5,6,7,8,9,10}"},
+    {"outputs", "{1,2,3,4,5,6,7,8,9,10}"},
+    {"items", "[{\"id\":\"a\",\"token\":1},{\"id\":\"b\",\"token\":2}]"},
+    {"limit", "10"},
+    {"reach", "74"},
+    {"floor", "1"},
+    {"lease_us", "1000000"},
+    {"is_promoted", "f"},
+};
+
+static const char *value_of(const char *name)
+{
+    for (size_t i = 0; i < sizeof values / sizeof values[0]; i++)
+        if (strcmp(values[i][0], name) == 0)
+            return values[i][1];
+    return NULL;
+}
+
+/* How many pages the statement touches, run under the plan that the server keeps for it, and taken back. */
+static int64_t count_pages(raw_sql *raw, const tide_sql *sql)
+{
+    const tide_sql_text *text = &sql->engine[TIDE_ENGINE_POSTGRES];
+    char arguments[1024] = "";
+    for (int i = 0; i < text->param_count; i++) {
+        const char *value = value_of(text->params[i]);
+        const size_t used = strlen(arguments);
+        (void)snprintf(arguments + used, sizeof arguments - used, "%s%s%s%s", i ? ", " : "",
+                       value ? "'" : "", value ? value : "NULL", value ? "'" : "");
+    }
+    PGresult *prepared = PQprepare(raw->pg, "asked", text->text, 0, NULL);
+    assert_int_equal(PGRES_COMMAND_OK, PQresultStatus(prepared));
+    PQclear(prepared);
+    raw_ok(raw, "BEGIN");
+    const char *plan = raw_text(
+        raw, "EXPLAIN (ANALYZE, BUFFERS, TIMING OFF, COSTS OFF) EXECUTE asked (%s)", arguments);
+    const char *buffers = strstr(plan, "Buffers: shared");
+    long long hit = 0;
+    long long read = 0;
+    assert_non_null(buffers);
+    if (sscanf(buffers, "Buffers: shared hit=%lld read=%lld", &hit, &read) < 1)
+        assert_int_equal(1, sscanf(buffers, "Buffers: shared read=%lld", &read));
+    raw_ok(raw, "ROLLBACK");
+    raw_ok(raw, "DEALLOCATE asked");
+    return hit + read;
+}
+
+/* What a claim or a finish touches does not grow with what waits, also where no statistics were taken yet, or were taken
+ * of an empty store. */
+static void claims_and_finishes_touch_few_pages(void **state)
+{
+    store_test *t = *state;
+    /* Of 10 items. The table has 920, and its entries one by one are 24,000. */
+    enum { PAGES_MAX = 800 };
+    const tide_sql *const statements[] = {TIDE_SQL_WORK_CLAIM_TYPE,  TIDE_SQL_WORK_CLAIM_SHARED,
+                                          TIDE_SQL_WORK_CLAIM_TYPES, TIDE_SQL_WORK_CLAIM_TASK,
+                                          TIDE_SQL_WORK_FINISH_MANY, TIDE_SQL_WORK_RENEW,
+                                          TIDE_SQL_WORK_LOOK_TYPES,  TIDE_SQL_WORK_LOOK_TASK};
+    raw_sql raw;
+    raw_open(&raw, t);
+    raw_ok(&raw, "SET plan_cache_mode = force_generic_plan");
+    make_task(t, "t");
+    for (int round = 0; round < 2; round++) {
+        if (round == 1) /* of many items; the next round brings more */
+            raw_ok(&raw, "ANALYZE");
+        fill(t, 12000);
+        for (size_t i = 0; i < sizeof statements / sizeof statements[0]; i++) {
+            const int64_t pages = count_pages(&raw, statements[i]);
+            if (pages > PAGES_MAX)
+                fail_msg("%s touches %lld pages", statements[i]->name, (long long)pages);
+        }
+    }
+    raw_close(&raw);
 }
 
 /* Renewals and finishes walk their list, not everything that is in progress. */
@@ -168,6 +254,7 @@ TEST_FILE()
 {
     const struct CMUnitTest tests[] = {
         STORE_CASE(claims_walk_their_index_in_order),
+        STORE_CASE_POSTGRES(claims_and_finishes_touch_few_pages),
         STORE_CASE(lists_are_walked_by_id),
         STORE_CASE_SQLITE(an_import_goes_from_row_to_row_by_key),
     };

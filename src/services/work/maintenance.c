@@ -25,7 +25,8 @@ struct tide_work_maintenance {
     char skipped_name[TIDE_WORK_ID_MAX + 1];
     tide_watch *watch; /* of what is due; NULL: none */
     bool has_tried_watch;
-    int64_t full_due_us; /* a sweep also does what tide_work_next_sweep does not look for */
+    int64_t clean_position; /* of tide_work_clean_step */
+    int64_t full_due_us;    /* a sweep also does what tide_work_next_sweep does not look for */
 };
 
 /* ---- sweep ---- */
@@ -140,7 +141,8 @@ static tide_status clean_items(void *arg, int64_t *next_us, tide_error *err)
     tide_work_maintenance *m = arg;
     int64_t removed = 0;
     bool has_more = false;
-    TIDE_TRY(tide_work_clean_step(m->store, m->options.keep_items_us, &removed, &has_more, err));
+    TIDE_TRY(tide_work_clean_step(m->store, m->options.keep_items_us, &m->clean_position, &removed,
+                                  &has_more, err));
     count_cleaned(m, "work_items", removed);
     *next_us = has_more ? 0 : CLEAN_US;
     return removed > 0 ? TIDE_OK : TIDE_NONE;

@@ -5,6 +5,7 @@
 
 #include "base/cleanup.h"
 #include "store/postgres/pg_engine.h"
+#include "store/statement.h"
 #include "tidemark_sql.h"
 
 static const char *const setting_facts[] = {
@@ -79,6 +80,8 @@ tide_status tide_pg_describe(tide_store *store, tide_store_describe_fn *fn, void
     return TIDE_OK;
 }
 
+enum { ENTRIES_MAX = 1000 }; /* missing entries that are listed */
+
 typedef struct finding_request {
     tide_store_finding_fn *fn;
     void *arg;
@@ -107,10 +110,33 @@ static tide_status read_every_table(tide_tx *tx, void *arg, tide_error *err)
     return status < TIDE_OK ? status : TIDE_OK;
 }
 
+/* Work items that no claim or sweep would find, because their entries are missing. */
+static tide_status compare_entries(tide_tx *tx, void *arg, tide_error *err)
+{
+    finding_request *request = arg;
+    TIDE_TRY(tx->store->ops->script(tx, "SET LOCAL statement_timeout = 0", err));
+    TIDE_CLEANUP(tide_query_endp) tide_query *query = NULL;
+    TIDE_TRY(tide_query_start(&query, tx, TIDE_SQL_WORK_ENTRIES_CHECK, err,
+                              tide_bind_i64("limit", ENTRIES_MAX)));
+    TIDE_EACH(tide_query_step(query, err)) {
+        const tide_view item = tide_query_col_text(query);
+        const tide_view table = tide_query_col_text(query);
+        char text[512];
+        (void)snprintf(text, sizeof text,
+                       "work item %.*s has no entry in %.*s, so that no claim or sweep finds it; "
+                       "docs/internals/work-layout.md has the statement that adds it",
+                       (int)item.len, item.ptr, (int)table.len, table.ptr);
+        request->count++;
+        request->fn(request->arg, text);
+    }
+    return TIDE_OK;
+}
+
 tide_status tide_pg_check(tide_store *store, tide_store_finding_fn *fn, void *arg, tide_error *err)
 {
     finding_request request = {.fn = fn, .arg = arg};
     TIDE_TRY(tide_store_read_local(store, read_every_table, &request, err));
+    TIDE_TRY(tide_store_read_local(store, compare_entries, &request, err));
     return request.count == 0
                ? TIDE_OK
                : tide_fail(err, TIDE_E_DAMAGED, "%s: %d findings", store->name, request.count);

@@ -99,7 +99,9 @@ static tide_status defer_finishes(tide_tx *tx, group *g, tide_error *err)
             tide_query_bind_bool(query, "is_plain", true);
         TIDE_TRY(tide_query_defer_rows(&query, note_one, g, err));
     } else {
-        TIDE_TRY(tide_lease_list_bind(query, "items", g->held, g->held_count, err));
+        TIDE_TRY(tide_store_engine(tide_tx_store(tx)) == TIDE_ENGINE_POSTGRES
+                     ? tide_lease_list_bind_arrays(query, g->held, g->held_count, err)
+                     : tide_lease_list_bind(query, "items", g->held, g->held_count, err));
         TIDE_TRY(tide_query_defer_rows(&query, note_finished, g, err));
     }
     return defer_free_keys(tx, g, err);
@@ -240,6 +242,8 @@ static tide_status write_turns(tide_tx *tx, void *arg, tide_error *err)
 {
     group *g = arg;
     TIDE_TRY(defer_finishes(tx, g, err));
+    if (g->count == 1 && g->held_count > 0)
+        tide_tx_flush_alone(tx);
     return defer_claims(tx, g, err);
 }
 
@@ -271,12 +275,8 @@ static bool is_of_store(tide_status status)
            status == TIDE_E_MISMATCH || status == TIDE_E_DENIED || status == TIDE_E_FULL;
 }
 
-static void run_together(tide_combiner_turn *lead, void **whats, int count)
+static void run_shared(tide_combiner_turn *lead, tide_work_turn **turns, int count)
 {
-    tide_work_turn *turns[TIDE_COMBINER_BATCH_MAX] = {NULL};
-    assert(count > 0 && count <= TIDE_COMBINER_BATCH_MAX);
-    for (int i = 0; i < count; i++)
-        turns[i] = whats[i];
     group g = {.turns = turns, .count = count, .lead = lead};
     tide_error err = {0};
     const tide_status status = run_group(turns[0]->store, &g, &err);
@@ -284,6 +284,29 @@ static void run_together(tide_combiner_turn *lead, void **whats, int count)
         turns[i]->status = status;
         turns[i]->err = err;
         turns[i]->is_alone = status < TIDE_OK && count > 1 && !is_of_store(status);
+    }
+}
+
+static int count_items(const tide_work_turn *turn)
+{
+    const int finished = turn->finish ? turn->finish->count : 0;
+    const int claimed = turn->claim ? turn->claim->limit : 0;
+    return finished > claimed ? finished : claimed;
+}
+
+/* As many as fit into one transaction, then the next ones. The last one passes the lead on. */
+static void run_together(tide_combiner_turn *lead, void **whats, int count)
+{
+    tide_work_turn *turns[TIDE_COMBINER_BATCH_MAX] = {NULL};
+    assert(count > 0 && count <= TIDE_COMBINER_BATCH_MAX);
+    for (int i = 0; i < count; i++)
+        turns[i] = whats[i];
+    for (int from = 0, to = 0; from < count; from = to) {
+        int items = 0;
+        for (; to < count && (to == from || items + count_items(turns[to]) <= TIDE_TURN_ITEMS_MAX);
+             to++)
+            items += count_items(turns[to]);
+        run_shared(to == count ? lead : NULL, turns + from, to - from);
     }
 }
 

@@ -20,9 +20,10 @@
 #include "work/lease_list.h"
 
 enum {
-    TIDE_TURN_SHARED_MAX = 10,         /* items of a call that shares a transaction */
-    TIDE_TURN_SHARED_BYTES = 64 << 10, /* bytes of their outputs */
-    TIDE_TURN_LIMIT = 10,              /* claims of fewer items do not take turns */
+    TIDE_TURN_SHARED_MAX = 100,         /* items of a call that shares a transaction */
+    TIDE_TURN_SHARED_BYTES = 256 << 10, /* bytes of their outputs */
+    TIDE_TURN_ITEMS_MAX = 1000,         /* items of a shared transaction */
+    TIDE_TURN_LIMIT = 10,               /* claims of fewer items do not take turns */
 };
 
 typedef struct tide_claim {

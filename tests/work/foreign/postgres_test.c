@@ -219,10 +219,20 @@ static void truncating_does_not_slip_past(void **state)
 {
     pg_case c;
     begin(&c, state);
-    static const char *const tables[] = {"tasks",           "work_items",      "checkpoints",
-                                         "task_heads",      "journal_head",    "work_attempts",
-                                         "checkpoint_gaps", "checkpoint_cuts", "checkpoint_types",
-                                         "idempotency_keys"};
+    static const char *const tables[] = {"tasks",
+                                         "work_items",
+                                         "checkpoints",
+                                         "task_heads",
+                                         "journal_head",
+                                         "work_attempts_ended",
+                                         "checkpoint_gaps",
+                                         "checkpoint_cuts",
+                                         "checkpoint_types",
+                                         "idempotency_keys",
+                                         "work_ready",
+                                         "work_due",
+                                         "work_unique_keys",
+                                         "work_lease_ends"};
     for (size_t i = 0; i < sizeof tables / sizeof tables[0]; i++)
         raw_refuse(&c.a, "", "TRUNCATE %s CASCADE", tables[i]);
     end(&c);

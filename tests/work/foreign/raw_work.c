@@ -45,11 +45,12 @@ void claim_by_library(raw_sql *raw, const char *id, int seconds)
     if (raw->engine == TIDE_ENGINE_SQLITE)
         raw_ok(raw, "%s", statement);
     else
-        raw_ok(raw,
-               "WITH claimed AS (%s RETURNING *) INSERT INTO work_attempts (work_item_id, "
-               "lease_token, attempt, worker, via, started_at) SELECT work_item_id, lease_token, "
-               "retry_count + 1, lease_holder, 'api', lease_acquired_at FROM claimed",
-               statement);
+        raw_ok(
+            raw,
+            "WITH claimed AS (%s RETURNING *), taken AS (DELETE FROM work_ready WHERE item_no IN "
+            "(SELECT item_no FROM claimed)) INSERT INTO work_lease_ends (check_at, items) "
+            "SELECT lease_expires_at, ARRAY[item_no] FROM claimed",
+            statement);
 }
 
 int64_t token_of(raw_sql *raw, const char *id)

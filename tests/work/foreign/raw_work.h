@@ -1,7 +1,7 @@
 /* raw_work.h - plain SQL on tasks and work items: see raw_sql.h.
  *
  * A claim "by the library" is what the library's statement looks like to the database: revision and token rise. On
- * PostgreSQL the library's statements also open and close its attempts; on SQLite triggers do that. */
+ * PostgreSQL it also changes the entries of its items; on SQLite triggers open the attempt. */
 #pragma once
 
 #include "work/foreign/raw_sql.h"
