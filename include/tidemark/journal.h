@@ -210,7 +210,7 @@ typedef struct tide_journal_event {
     const char *task_id;  /* NULL: several */
     int64_t at_us;
     const tide_checkpoint *checkpoint; /* CREATED only */
-    const tide_identity *identity;     /* EPOCH_CHANGED only: the epoch that follows */
+    const tide_identity *identity;     /* the epoch it was read in; EPOCH_CHANGED: that follows */
 } tide_journal_event;
 
 /* The position of a follower. Begin with zeroes to see everything, or with tide_journal_head's

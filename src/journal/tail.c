@@ -102,7 +102,8 @@ static tide_status check_known(const tide_identity *seen, const tide_identity *n
                      "the position is of epoch %s, which this store does not have; it is at epoch "
                      "%" PRId64
                      " (%s). It may be an older copy, a primary that returned or another "
-                     "store: use the newer one, or run tidemark store new-epoch and read again "
+                     "store: use the newer one, or run tidemark store new-epoch --why TEXT and read "
+                     "again "
                      "without the position",
                      seen->epoch_id, now->epoch, now->epoch_id);
 }
@@ -149,8 +150,8 @@ static tide_status read_step(tide_tx *tx, void *arg, tide_error *err)
     return read_events(step, tx, err);
 }
 
-static tide_status hand_out_checkpoint(const tide_journal_row *row, tide_journal_event_fn *fn,
-                                       void *arg, tide_error *err)
+static tide_status hand_out_checkpoint(const tail_step *step, const tide_journal_row *row,
+                                       tide_journal_event_fn *fn, void *arg, tide_error *err)
 {
     TIDE_TRY(tide_journal_row_check(row, err));
     const tide_journal_event event = {
@@ -161,12 +162,13 @@ static tide_status hand_out_checkpoint(const tide_journal_row *row, tide_journal
         .task_id = row->checkpoint.task_id,
         .at_us = row->checkpoint.created_at_us,
         .checkpoint = &row->checkpoint,
+        .identity = &step->from.identity,
     };
     return tide_callback_check(fn(arg, &event, err), err);
 }
 
 /* The position moves with each event that fn took: what fails is handed out again. */
-static tide_status hand_out(const tail_step *step, tide_journal_position *position,
+static tide_status hand_out(tail_step *step, tide_journal_position *position,
                             tide_journal_event_fn *fn, void *arg, tide_error *err)
 {
     const tide_journal_page *page = step->page;
@@ -175,16 +177,17 @@ static tide_status hand_out(const tail_step *step, tide_journal_position *positi
     for (int64_t n = 0; n < step->limit; n++) {
         const bool has_row = row < page->count;
         const bool has_event = happened < step->happening_count;
-        const happening *next = &step->happenings[happened];
+        happening *next = &step->happenings[happened];
         const bool is_event_next =
             has_event && (has_row ? next->head < page->rows[row].checkpoint.global_sequence
                                   : !step->is_page_full || next->head <= position->global_sequence);
         if (is_event_next) {
+            next->event.identity = &step->from.identity;
             TIDE_TRY(tide_callback_check(fn(arg, &next->event, err), err));
             position->event_id = next->event.event_id;
             happened++;
         } else if (has_row) {
-            TIDE_TRY(hand_out_checkpoint(&page->rows[row], fn, arg, err));
+            TIDE_TRY(hand_out_checkpoint(step, &page->rows[row], fn, arg, err));
             position->global_sequence = page->rows[row].checkpoint.global_sequence;
             row++;
         } else {

@@ -114,6 +114,16 @@ static void a_tail_reports_that_history_was_cut(void **state)
     object =
         work_object(t, "$T checkpoint tail --from 9 --epoch-id %s --json | tail -n 1", epoch_id);
     assert_int_equal(3, json_number(tide_json_node_find(object, "checkpoint"), "global_sequence"));
+    assert_int_equal(2, json_number(object, "epoch"));
+    assert_string_equal(json_text(tide_json_node_find(object, "checkpoint"), "session_id"),
+                        json_text(object, "session_id"));
+    assert_string_equal(json_text(tide_json_node_find(object, "checkpoint"), "epoch_id"),
+                        json_text(object, "epoch_id"));
+    tide_json_tree_free(object);
+    work_ok(t, "$T checkpoint delete 1");
+    object = work_object(t, "$T checkpoint tail --json | tail -n 1");
+    assert_string_equal("deleted", json_text(object, "event"));
+    assert_int_equal(2, json_number(object, "epoch"));
     tide_json_tree_free(object);
     work_refuses(t, 4, "",
                  "$T checkpoint tail --epoch-id 00000000-0000-4000-8000-000000000000 --json");
