@@ -38,7 +38,6 @@ static tide_status find_same(tide_append_item *it, tide_checkpoint_numbers *out,
     if (out) {
         out->global_sequence = global_sequence;
         out->sequence_number = sequence_number;
-        out->is_existing = true;
     }
     return TIDE_OK;
 }
@@ -325,25 +324,33 @@ static tide_status defer_item(const tide_append *a, const tide_append_item *it, 
 
 /* ---- the closure ---- */
 
+/* Whether the checkpoint is older than this call. A run whose response was lost has left in *out
+ * what it found, so that its own checkpoint is recognised. */
+static void report_existing(const tide_append *a, const tide_append_item *it,
+                            tide_checkpoint_numbers *out)
+{
+    const bool is_own = !it->given->checkpoint_id || (a->has_lost_run && !out->is_existing);
+    out->is_existing = it->is_existing && !is_own;
+}
+
 tide_status tide_append_write(tide_tx *tx, void *arg, tide_error *err)
 {
     tide_append *a = arg;
     tide_identity identity;
     const bool is_repeated = a->runs++ > 0;
+    a->has_lost_run = a->has_lost_run || tide_tx_has_lost_run(tx);
     if (a->out)
         TIDE_TRY(tide_tx_identity(tx, &identity, err));
     for (int i = 0; i < a->count; i++) {
         tide_append_item *it = &a->items[i];
         it->is_existing = false;
-        if (a->out) {
-            a->out[i].is_existing = false;
+        if (a->out)
             a->out[i].identity = identity;
-        }
         /* An id that was made here is known to the store only if an earlier run was committed after all. */
         if (it->given->checkpoint_id || is_repeated)
             TIDE_TRY(find_same(it, a->out ? &a->out[i] : NULL, tx, err));
-        if (!it->given->checkpoint_id && a->out)
-            a->out[i].is_existing = false;
+        if (a->out)
+            report_existing(a, it, &a->out[i]);
         if (!it->is_existing)
             TIDE_TRY(check_type(it, tx, err));
     }

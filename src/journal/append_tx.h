@@ -43,6 +43,7 @@ typedef struct tide_append {
     bool is_fenced;               /* leases of tasks are checked (fence.h) */
     int64_t taken;                /* the last global number */
     int runs;                     /* of the closure, so far */
+    bool has_lost_run;            /* one of them may have been committed */
 } tide_append;
 
 /* The closure; arg is a tide_append. */

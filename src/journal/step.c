@@ -184,7 +184,7 @@ tide_status tide_task_step_complete(tide_store *store, const tide_task_step *giv
                                             .type = "tool_executed",
                                             .snapshot = tide_buffer_view(&snapshot),
                                             .token = call.step.token};
-    TIDE_TRY(tide_store_write(store, complete_step, &call, err));
+    TIDE_TRY(tide_store_write_by_id(store, complete_step, &call, true, err));
     *out = call.numbers;
     return TIDE_OK;
 }

@@ -60,6 +60,10 @@ typedef tide_status tide_each_fn(tide_query *query, void *arg, tide_error *err);
  * same pipeline, which saves a round trip through the connection that callers share. A hint. */
 void tide_tx_flush_alone(tide_tx *tx);
 
+/* tide_store_write_by_id runs the closure again because the response to an earlier commit of it was lost:
+ * what it finds under its id is its own, if that run was to write it. */
+bool tide_tx_has_lost_run(const tide_tx *tx);
+
 /* Callers of this process that want the same kind of write at the same time share a transaction: fn runs it for all that
  * are queued under key (combiner.h). Returns when fn was called with `what`. TIDE_E_INVALID: as
  * tide_store_write refuses a call; fn was not called. */

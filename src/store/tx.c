@@ -31,12 +31,18 @@ void tide_tx_init(tide_tx *tx, tide_store *store, void *connection, tide_query_p
     tx->deferred_len = 0;
     tx->is_told = false;
     tx->has_own_flush = false;
+    tx->has_lost_run = false;
     tx->has_told = false;
 }
 
 void tide_tx_flush_alone(tide_tx *tx)
 {
     tx->has_own_flush = true;
+}
+
+bool tide_tx_has_lost_run(const tide_tx *tx)
+{
+    return tx->has_lost_run;
 }
 
 void tide_tx_done(tide_tx *tx)

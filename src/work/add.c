@@ -16,6 +16,7 @@
 #include "base/interface/sized.h"
 #include "base/text/timefmt.h"
 #include "base/text/uuid.h"
+#include "store/statement.h"
 #include "tidemark_sql.h"
 
 /* ---- what callers give ---- */
@@ -296,45 +297,57 @@ typedef struct add_request {
     const tide_work_spec *items;
     int count;
     tide_work_added *out;
-    int runs;
-    tide_work_spec *named; /* of a repeated run: the items, all with ids; NULL: none */
-    char (*ids)[TIDE_WORK_ID_MAX + 1];
+    bool is_reported;       /* out has what the run before reported */
+    tide_work_added *known; /* what the last run that ended reported; NULL: none did */
+    tide_work_spec *named;  /* the items, with the ids that it made */
 } add_request;
 
 static void add_request_done(add_request *request)
 {
+    free(request->known);
     free(request->named);
-    free(request->ids);
 }
 
-/* A repeated run uses the ids that the first one made, so that it recognises what that one committed. */
+/* A repeated run uses the ids that the one before made, so that it recognises what that one committed. */
 static tide_status name_items(add_request *request, tide_error *err)
 {
     const size_t count = (size_t)request->count;
-    request->named = calloc(count, sizeof *request->named);
-    request->ids = calloc(count, sizeof *request->ids);
-    if (!request->named || !request->ids)
-        return tide_no_memory(err);
+    if (!request->known)
+        TIDE_ALLOC(request->known, count, err);
+    if (!request->named)
+        TIDE_ALLOC(request->named, count, err);
+    memcpy(request->known, request->out, count * sizeof *request->known);
     for (size_t i = 0; i < count; i++) {
         request->named[i] = request->items[i];
-        memcpy(request->ids[i], request->out[i].work_item_id, sizeof request->ids[i]);
-        if (!request->items[i].work_item_id && !request->out[i].is_existing)
-            request->named[i].work_item_id = request->ids[i];
+        if (!request->items[i].work_item_id && !request->known[i].is_existing)
+            request->named[i].work_item_id = request->known[i].work_item_id;
     }
     return TIDE_OK;
+}
+
+/* An item that this call made itself, in a run whose response was lost, is new. */
+static void recognise_own(const add_request *request, const tide_tx *tx)
+{
+    for (int i = 0; i < request->count; i++) {
+        const tide_work_added *known = &request->known[i];
+        const bool is_made_here = !request->items[i].work_item_id;
+        if (!known->is_existing && (is_made_here || tide_tx_has_lost_run(tx)) &&
+            strcmp(known->work_item_id, request->out[i].work_item_id) == 0)
+            request->out[i].is_existing = false;
+    }
 }
 
 static tide_status add_items(tide_tx *tx, void *arg, tide_error *err)
 {
     add_request *request = arg;
-    if (request->runs++ == 0)
-        return tide_work_add_in(tx, request->items, request->count, request->out, err);
-    if (!request->named)
+    if (request->is_reported)
         TIDE_TRY(name_items(request, err));
-    TIDE_TRY(tide_work_add_in(tx, request->named, request->count, request->out, err));
-    for (int i = 0; i < request->count; i++)
-        if (!request->items[i].work_item_id && !request->items[i].unique_key)
-            request->out[i].is_existing = false;
+    request->is_reported = false;
+    TIDE_TRY(tide_work_add_in(tx, request->known ? request->named : request->items, request->count,
+                              request->out, err));
+    if (request->known)
+        recognise_own(request, tx);
+    request->is_reported = true;
     return TIDE_OK;
 }
 

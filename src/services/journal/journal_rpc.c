@@ -29,7 +29,23 @@ static tide_status append_all(tide_tx *tx, void *arg, tide_error *err)
     return tide_journal_append_in(tx, a->given, a->count, a->numbers, err);
 }
 
+static bool has_all_ids(const append *a)
+{
+    for (int i = 0; i < a->count; i++)
+        if (!a->given[i].checkpoint_id)
+            return false;
+    return true;
+}
+
 /* One is appended in the shortest way; several are one transaction. */
+static tide_status append_given(tide_store *store, append *a, tide_error *err)
+{
+    if (a->count == 1)
+        return tide_journal_append(store, a->given, a->numbers, err);
+    return has_all_ids(a) ? tide_store_write_by_id(store, append_all, a, true, err)
+                          : tide_store_write(store, append_all, a, err);
+}
+
 TIDE_RPC(append_checkpoints, JOURNAL(AppendRequest))
 {
     const size_t count = request->n_checkpoints;
@@ -43,8 +59,7 @@ TIDE_RPC(append_checkpoints, JOURNAL(AppendRequest))
     TIDE_NEED_MEMORY(a.given && a.numbers, err);
     for (size_t i = 0; i < count; i++)
         tide_rpc_new_checkpoint(&a.given[i], request->checkpoints[i]);
-    TIDE_TRY(count == 1 ? tide_journal_append(rpc->store, a.given, a.numbers, err)
-                        : tide_store_write(rpc->store, append_all, &a, err));
+    TIDE_TRY(append_given(rpc->store, &a, err));
     for (size_t i = 0; i < count; i++) {
         JOURNAL(Numbers) row;
         tide_rpc_numbers(&row, &a.numbers[i]);

@@ -96,6 +96,7 @@ typedef struct tide_pg_connection {
     bool is_flushed;     /* ... and a flush behind it was answered */
     bool is_stale;       /* the guard refused: the server is not what the process believes */
     bool is_alone;       /* shares its transaction with no other closure */
+    bool has_lost_run;   /* the response to an earlier commit of its closure was lost */
     bool is_split;       /* the transaction that it shared failed: run it alone */
     bool is_resolved;    /* its outcome is known, and durable if it succeeded */
     bool is_on_standby;

@@ -46,10 +46,12 @@ static tide_status learn_server(tide_pg_connection *connection, tide_error *err)
 
 /* *is_alone: share no transaction with other closures; set where that has failed. */
 static tide_status write_once(tide_pg_connection *connection, tide_tx_fn *fn, void *arg,
-                              bool *is_alone, tide_error *err)
+                              bool *is_alone, bool has_lost_run, tide_error *err)
 {
     connection->is_alone = *is_alone;
+    connection->has_lost_run = has_lost_run;
     const tide_status status = tide_pg_run_write(connection, fn, arg, true, err);
+    connection->has_lost_run = false;
     *is_alone = *is_alone || connection->is_split;
     if (status >= TIDE_OK) {
         if (!connection->is_resolved)
@@ -95,7 +97,7 @@ static tide_status pg_write(tide_store *store, tide_tx_fn *fn, void *arg, tide_e
         tide_pg_connection *connection = NULL;
         TIDE_TRY(tide_pg_acquire(&connection, store, true, until_us, err));
         assert(connection);
-        tide_status status = write_once(connection, fn, arg, &is_alone, err);
+        tide_status status = write_once(connection, fn, arg, &is_alone, false, err);
         if (attempt == 0 && was_demoted(connection, status))
             status = TIDE_E_SERIALIZATION;
         if (status == TIDE_E_SERIALIZATION)
@@ -128,7 +130,7 @@ static tide_status resolve_by_id(tide_store *store, tide_tx_fn *fn, void *arg, i
         tide_status status = tide_pg_acquire(&connection, store, true, until_us, &found);
         bool is_same_epoch = true;
         if (status >= TIDE_OK) {
-            status = write_once(connection, fn, arg, &is_alone, &found);
+            status = write_once(connection, fn, arg, &is_alone, true, &found);
             is_same_epoch = strcmp(connection->belief.epoch_id, epoch_id) == 0;
             tide_pg_release(connection);
         }
@@ -150,7 +152,7 @@ static tide_status pg_write_by_id(tide_store *store, tide_tx_fn *fn, void *arg, 
         tide_pg_connection *connection = NULL;
         TIDE_TRY(tide_pg_acquire(&connection, store, true, until_us, err));
         assert(connection);
-        tide_status status = write_once(connection, fn, arg, &is_alone, err);
+        tide_status status = write_once(connection, fn, arg, &is_alone, false, err);
         if (attempt == 0 && was_demoted(connection, status))
             status = TIDE_E_SERIALIZATION;
         if (status == TIDE_E_SERIALIZATION)

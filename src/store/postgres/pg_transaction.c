@@ -48,6 +48,7 @@ static void begin_tx(tide_pg_connection *connection, bool is_write, bool is_guar
     connection->belief.wal = store->host.wal;
     (void)pthread_mutex_unlock(&store->identity_lock);
     tide_tx_init(&connection->tx, store, connection, &connection->pool, is_write);
+    connection->tx.has_lost_run = connection->has_lost_run;
 }
 
 typedef struct guard_values {

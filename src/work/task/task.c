@@ -19,7 +19,7 @@ enum { PAGE = 200 };
 typedef struct create_request {
     const tide_task_new *task;
     const char *task_id;
-    bool was_made; /* by an earlier run, whose commit may have happened */
+    bool was_made; /* by the run before */
 } create_request;
 
 static tide_status create_task(tide_tx *tx, void *arg, tide_error *err)
@@ -30,7 +30,7 @@ static tide_status create_task(tide_tx *tx, void *arg, tide_error *err)
         tx, TIDE_SQL_TASK_CREATE, &changed, err, tide_bind_text("task_id", request->task_id),
         tide_bind_text("title", request->task->title ? request->task->title : ""),
         tide_bind_text("metadata", request->task->metadata), tide_bind_now("now")));
-    if (changed == 0 && !request->was_made)
+    if (changed == 0 && !(request->was_made && tide_tx_has_lost_run(tx)))
         return tide_fail(err, TIDE_E_EXISTS, "there is a task %s already", request->task_id);
     request->was_made = true;
     return TIDE_OK;
