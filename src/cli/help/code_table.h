@@ -136,7 +136,7 @@
     X(EPOCH_REASON, "restored", "the store was put back to an earlier state", "")                  \
     X(EPOCH_REASON, "failover", "a PostgreSQL standby took over (another timeline)", "")           \
     X(EPOCH_REASON, "diverged", "a reader showed a point that this history does not have", "")     \
-    X(EPOCH_REASON, "operator", "begun by hand: 'tidemark store new-epoch'", "")
+    X(EPOCH_REASON, "operator", "begun by hand: 'tidemark store new-epoch --why TEXT'", "")
 
 #define TIDE_CLI_CODES_ITEMS(X)                                                                    \
     X(ITEM_STATUS, "pending", "waits to be claimed",                                               \

@@ -176,9 +176,13 @@ static bool check_host(tide_doctor *doctor, const char *url, const tide_pg_endpo
 }
 
 static void check_hosts(tide_doctor *doctor, const char *url, const tide_pg_hosts *hosts,
-                        int standby_count)
+                        bool is_reading, int standby_count)
 {
     int primary_count = 0;
+    if (hosts->count == 1 && is_reading) {
+        tide_doctor_tell(doctor, TIDE_DOCTOR_OK, "hosts", "", "1 in the URL, a standby");
+        return;
+    }
     if (hosts->count == 1) {
         const bool is_alone = standby_count == 0;
         tide_doctor_tell(doctor, is_alone ? TIDE_DOCTOR_OK : TIDE_DOCTOR_WARN, "hosts",
@@ -279,8 +283,10 @@ void tide_doctor_check_server(tide_doctor *doctor, const char *url)
     standbys found;
     read_standbys(connection, &found);
     if (is_reading)
-        tide_doctor_tell(doctor, TIDE_DOCTOR_WARN, "role", "numbers are taken on the primary",
-                         "a standby: reading only");
+        tide_doctor_tell(doctor, TIDE_DOCTOR_WARN, "role",
+                         "writes end with exit 6: name the primary in the URL, unless this is a "
+                         "source for reads",
+                         "read-only standby");
     else
         check_standbys(doctor, &found);
     PQconninfoOption *parsed = tide_pq.conninfoParse(url, NULL);
@@ -289,6 +295,6 @@ void tide_doctor_check_server(tide_doctor *doctor, const char *url)
     tide_pg_hosts hosts;
     tide_pg_hosts_read(&hosts, parsed);
     tide_pq.conninfoFree(parsed);
-    check_hosts(doctor, url, &hosts, found.count);
+    check_hosts(doctor, url, &hosts, is_reading, found.count);
     tide_pg_hosts_done(&hosts);
 }

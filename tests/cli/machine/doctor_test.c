@@ -172,6 +172,9 @@ static void standbys_and_the_hosts_of_the_url_are_checked(void **state)
     assert_doctor(t, url, "standbys", "warn"); /* a failover can lose commits */
     assert_doctor(t, url, "rewind", "warn");
     assert_doctor(t, url, "hosts", "warn"); /* and is not followed */
+    pg_cluster_url(&standby, "postgres", pair);
+    assert_doctor(t, pair, "role", "warn"); /* writes are refused */
+    assert_doctor(t, pair, "hosts", "ok");
 
     (void)snprintf(pair, sizeof pair, "postgres://postgres@/postgres?host=%s,%s&port=%d,%d",
                    standby.dir.path, primary.dir.path, standby.port, primary.port);

@@ -507,6 +507,12 @@ static void assert_fact(tide_store *store, const char *name, const char *value)
     assert_string_equal(value, wanted.value);
 }
 
+static void count_finding(void *arg, const char *finding)
+{
+    print_message("%s\n", finding);
+    ++*(int *)arg;
+}
+
 static void a_standby_is_read_and_reports_how_far_it_lags(void **state)
 {
     (void)state;
@@ -521,6 +527,9 @@ static void a_standby_is_read_and_reports_how_far_it_lags(void **state)
     assert_fact(store, "pooler", "none");
     int64_t number = 0;
     assert_status(TIDE_E_UNAVAILABLE, take(reader, &number));
+    int findings = 0;
+    assert_ok_err(tide_store_verify(reader, count_finding, &findings, &p.err), &p.err);
+    assert_int_equal(0, findings);
     tide_store_close(reader);
     tide_store_close(store);
 }
