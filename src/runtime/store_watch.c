@@ -123,6 +123,7 @@ static void note_failure(tide_store_watch *watch, tide_status status, const char
     if (watch->failed_us == 0)
         watch->failed_us = now_us(watch);
     watch->status = status;
+    watch->brief_failures += status != TIDE_E_BUSY;
     if (status == TIDE_E_FULL)
         watch->full_us = now_us(watch);
     const tide_view cut = tide_utf8_cut(tide_view_of(text), sizeof watch->reason - 1);
@@ -281,9 +282,26 @@ void tide_store_watch_state(tide_store_watch *watch, tide_store_state *out)
     get_state(watch, out);
 }
 
+/* Under the lock. Failures of a store that is not logged as down, and that are over: their number, to
+ * be logged now. */
+static int64_t end_brief(tide_store_watch *watch, const tide_store_state *state, int64_t now)
+{
+    const int64_t count = watch->brief_failures;
+    const bool is_early =
+        watch->brief_logged_us != 0 && now - watch->brief_logged_us < TIDE_STORE_BRIEF_US;
+    if (watch->is_logged_down || !state->is_up)
+        watch->brief_failures = 0;
+    if (count == 0 || watch->is_logged_down || !state->is_up || watch->failed_us != 0 || is_early)
+        return 0;
+    watch->brief_failures = 0;
+    watch->brief_logged_us = now;
+    return count;
+}
+
 void tide_store_watch_check(tide_store_watch *watch)
 {
     tide_store_state state;
+    char reason[TIDE_STORE_REASON_MAX];
     if (!watch->env)
         return;
     (void)pthread_mutex_lock(&watch->lock);
@@ -291,14 +309,20 @@ void tide_store_watch_check(tide_store_watch *watch)
     const bool is_turned = state.is_up == watch->is_logged_down;
     const int64_t now = now_us(watch);
     const int64_t down_us = now - watch->down_us;
+    const int64_t brief = end_brief(watch, &state, now);
+    memcpy(reason, watch->reason, sizeof reason);
     if (is_turned) {
         watch->is_logged_down = !state.is_up;
         watch->down_us = now;
     }
     (void)pthread_mutex_unlock(&watch->lock);
+    const char *name = watch->store ? tide_store_name(watch->store) : "";
+    if (brief > 0)
+        tide_log_write(watch->log, TIDE_LOG_WARN, "store failed and recovered",
+                       TIDE_F("store", name), TIDE_FI("failures", brief), TIDE_F("reason", reason),
+                       TIDE_F_END);
     if (!is_turned)
         return;
-    const char *name = watch->store ? tide_store_name(watch->store) : "";
     if (state.is_up)
         tide_log_write(watch->log, TIDE_LOG_INFO, "store is up again", TIDE_F("store", name),
                        TIDE_FI("down_seconds", down_us / 1000000), TIDE_F_END);

@@ -15,8 +15,9 @@
  *     a bracket that does not end                        down after STORE_HANG_US
  *
  * The first failure and the recovery are logged once each, by tide_store_watch_check; failures in
- * between are counted. An epoch change is a warning with both epochs;
- * one that opening the store found has the new one.
+ * between are counted. Failures that are over before they are logged (a connection that broke and
+ * was replaced) are a warning, at most one in STORE_BRIEF_US, with their number. An epoch change is
+ * a warning with both epochs; one that opening the store found has the new one.
  *
  * Threads: any. The store calls until tide_store_watch_done. */
 #pragma once
@@ -33,6 +34,7 @@ enum { TIDE_STORE_REASON_MAX = 256 };
 #define TIDE_STORE_SOFT_US INT64_C(3000000)
 #define TIDE_STORE_HANG_US INT64_C(3000000)
 #define TIDE_STORE_FULL_US INT64_C(5000000)
+#define TIDE_STORE_BRIEF_US INT64_C(10000000)
 
 /* Calls that must not take long. */
 typedef enum tide_store_bracket {
@@ -56,7 +58,9 @@ typedef struct tide_store_watch {
     tide_status status;                         /* of the last failure */
     char reason[TIDE_STORE_REASON_MAX];
     bool is_logged_down;
-    int64_t down_us;   /* when it was logged as down */
+    int64_t down_us;         /* when it was logged as down */
+    int64_t brief_failures;  /* not logged yet; being busy is none */
+    int64_t brief_logged_us; /* 0: never */
     int64_t disk_free; /* bytes, of a store that is a file; -1: not known */
     int64_t disk_size;
 } tide_store_watch;
@@ -76,7 +80,7 @@ void tide_store_watch_done(tide_store_watch *watch); /* takes one that was not i
 
 /* A watch that was not initialised is up. */
 void tide_store_watch_state(tide_store_watch *watch, tide_store_state *out);
-/* Log a turn to down or up. Every second, from a thread that never waits for the store. */
+/* Log a turn to down or up, and failures that are over. Every second, from a thread that never waits for the store. */
 void tide_store_watch_check(tide_store_watch *watch);
 
 /* One call of a kind at a time. */

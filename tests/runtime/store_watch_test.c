@@ -189,12 +189,43 @@ static void down_and_up_are_logged_once_each(void **state)
     watched_end(&w);
 }
 
+/* A connection that broke and was replaced: the caller saw no failure, so the log is all there is. */
+static void failures_that_are_over_are_logged_with_their_number(void **state)
+{
+    store_test *t = *state;
+    watched w;
+    watched_begin(&w, t);
+    for (int i = 0; i < 3; i++) {
+        fail_write(&w, i == 1 ? TIDE_E_OUTCOME_UNKNOWN : TIDE_E_UNAVAILABLE);
+        assert_ok_err(tide_store_write(t->store, nothing, NULL, &t->err), &t->err);
+    }
+    fail_write(&w, TIDE_E_BUSY);
+    tide_store_watch_check(&w.watch);
+    assert_int_equal(0, count_lines(&w, "level=warn")); /* it is not over */
+    assert_ok_err(tide_store_write(t->store, nothing, NULL, &t->err), &t->err);
+    tide_store_watch_check(&w.watch);
+    tide_store_watch_check(&w.watch);
+    assert_int_equal(1, count_lines(&w, "level=warn msg=\"store failed and recovered\""));
+    assert_int_equal(1, count_lines(&w, "failures=3"));
+    assert_int_equal(0, count_lines(&w, "store is down"));
+    /* Many of them are one line in a while. */
+    for (int i = 0; i < 20; i++) {
+        fail_write(&w, TIDE_E_UNAVAILABLE);
+        assert_ok_err(tide_store_write(t->store, nothing, NULL, &t->err), &t->err);
+        virtual_env_advance(&t->clock, SECOND_US);
+        tide_store_watch_check(&w.watch);
+    }
+    assert_int_equal(3, count_lines(&w, "store failed and recovered"));
+    watched_end(&w);
+}
+
 TEST_FILE()
 {
     const struct CMUnitTest tests[] = {
         STORE_CASE(a_failed_write_is_ended_by_a_write_alone),
         STORE_CASE(the_probe_ends_a_failure_of_writes),
         STORE_CASE(a_full_store_stays_down_for_a_moment),
+        STORE_CASE_SQLITE(failures_that_are_over_are_logged_with_their_number),
         STORE_CASE_SQLITE(a_busy_moment_is_no_failure_and_a_locked_store_is_one),
         STORE_CASE_SQLITE(a_call_that_does_not_return_makes_the_store_down),
         STORE_CASE_SQLITE(a_sink_that_takes_nothing_is_down_until_it_does),

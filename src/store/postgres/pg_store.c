@@ -82,11 +82,18 @@ static bool is_to_be_repeated(tide_store *store, int attempt, int64_t until_us)
     return true;
 }
 
-/* A connection that broke is a failure of the store, also where its caller sees none. */
-static void report_lost(tide_pg_connection *connection, const tide_error *err)
+/* A connection that broke is a failure of the store, also where its caller sees none: the closure
+ * runs again, or its outcome was found out. */
+static void report_lost(tide_pg_connection *connection, tide_status status, const tide_error *err)
 {
-    if (tide_pg_connection_is_lost(connection))
-        tide_store_report_call(connection->store, TIDE_E_UNAVAILABLE, false, err);
+    tide_error lost;
+    if ((status < TIDE_OK && status != TIDE_E_SERIALIZATION) ||
+        !tide_pg_connection_is_lost(connection))
+        return;
+    TIDE_IGNORE(tide_fail(&lost, TIDE_E_UNAVAILABLE, "lost the connection to %s",
+                          connection->store->name));
+    tide_store_report_call(connection->store, TIDE_E_UNAVAILABLE, false,
+                           status >= TIDE_OK ? &lost : err);
 }
 
 static tide_status pg_write(tide_store *store, tide_tx_fn *fn, void *arg, tide_error *err)
@@ -100,8 +107,7 @@ static tide_status pg_write(tide_store *store, tide_tx_fn *fn, void *arg, tide_e
         tide_status status = write_once(connection, fn, arg, &is_alone, false, err);
         if (attempt == 0 && was_demoted(connection, status))
             status = TIDE_E_SERIALIZATION;
-        if (status == TIDE_E_SERIALIZATION)
-            report_lost(connection, err);
+        report_lost(connection, status, err);
         tide_pg_release(connection);
         if (status != TIDE_E_SERIALIZATION || !is_to_be_repeated(store, attempt, until_us))
             return status;
@@ -155,8 +161,7 @@ static tide_status pg_write_by_id(tide_store *store, tide_tx_fn *fn, void *arg, 
         tide_status status = write_once(connection, fn, arg, &is_alone, false, err);
         if (attempt == 0 && was_demoted(connection, status))
             status = TIDE_E_SERIALIZATION;
-        if (status == TIDE_E_SERIALIZATION)
-            report_lost(connection, err);
+        report_lost(connection, status, err);
         char epoch_id[TIDE_SESSION_ID_SIZE];
         memcpy(epoch_id, connection->belief.epoch_id, sizeof epoch_id);
         tide_pg_release(connection);
@@ -197,8 +202,7 @@ static tide_status pg_read(tide_store *store, tide_tx_fn *fn, void *arg, bool is
         const bool is_again =
             status == TIDE_E_SERIALIZATION || (status < TIDE_OK && status != TIDE_E_MISMATCH &&
                                                tide_pg_connection_is_lost(connection));
-        if (is_again)
-            report_lost(connection, err);
+        report_lost(connection, is_again ? TIDE_E_SERIALIZATION : status, err);
         tide_pg_release(connection);
         if (!is_again || !is_to_be_repeated(store, attempt, until_us))
             return status;

@@ -168,7 +168,7 @@ def hung(g):
     return colony_faults.agent_hung(g, Gap)
 
 
-@cell(STATE, "answer-lost", "continues", mark=Mark("telemetry", NO_LOG))
+@cell(STATE, "answer-lost", "continues")
 def answer_lost(g):
     return colony_faults.colony_commit_lost(g, Gap)
 

@@ -220,7 +220,7 @@ def hung(g):
     return colony_faults.agent_hung(g, Reading)
 
 
-@cell(STATE, "answer-lost", "continues", mark=Mark("telemetry", "log: no line"))
+@cell(STATE, "answer-lost", "continues")
 def answer_lost(g):
     return colony_faults.colony_commit_lost(g, Reading)
 
