@@ -203,6 +203,8 @@ typedef enum tide_feed_standing {
     TIDE_FEED_STANDING_OK,   /* the highest point shown is of this history */
     TIDE_FEED_STANDING_DIVERGED, /* a point is not; matched_seq is the highest one that is, 0: none that can be checked */
     TIDE_FEED_STANDING_UNKNOWN, /* too old to be checked, or in a hole */
+    /* No points were shown, and start_seq is above the head: this history never gave that number. */
+    TIDE_FEED_STANDING_AHEAD,
 } tide_feed_standing;
 
 typedef struct tide_feed_answer {

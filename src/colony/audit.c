@@ -118,6 +118,7 @@ static tide_audit_digest judge(const tide_position *position, const tide_reply *
         return TIDE_AUDIT_DIFFERS;
     case TIDE_FEED_STANDING_NONE:
     case TIDE_FEED_STANDING_UNKNOWN:
+    case TIDE_FEED_STANDING_AHEAD:
         break;
     }
     return TIDE_AUDIT_CANNOT_TELL;

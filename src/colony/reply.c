@@ -115,7 +115,7 @@ static tide_status read_standing(const tide_wire_field *field, tide_reply *out)
 {
     int64_t value = 0;
     TIDE_TRY(tide_field_number(field, &value));
-    out->standing = value >= TIDE_FEED_STANDING_NONE && value <= TIDE_FEED_STANDING_UNKNOWN
+    out->standing = value >= TIDE_FEED_STANDING_NONE && value <= TIDE_FEED_STANDING_AHEAD
                         ? (tide_feed_standing)value
                         : TIDE_FEED_STANDING_UNKNOWN;
     return TIDE_OK;

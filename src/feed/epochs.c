@@ -148,8 +148,11 @@ tide_status tide_epochs_judge(tide_page *page, tide_tx *tx, tide_error *err)
         return tide_fail(err, TIDE_E_CONFLICT,
                          "number %" PRId64 " was never given: the stream ends at %" PRId64,
                          request->start_seq, page->state.head_seq);
-    if (request->epoch == 0)
+    if (request->epoch == 0) {
+        if (request->point_count == 0 && request->start_seq > page->state.head_seq)
+            answer->standing = TIDE_FEED_STANDING_AHEAD;
         return TIDE_OK;
+    }
     TIDE_TRY(is_ours(request, tx, &is_known, err));
     TIDE_TRY(find_end(page, tx, &end_seq, err));
     if (is_known && request->start_seq <= end_seq)

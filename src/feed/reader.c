@@ -120,6 +120,7 @@ static tide_status put_reader(tide_tx *tx, void *arg, tide_error *err)
                tide_bind_i64("token", n->request->lease_token), tide_bind_time("now", now_us));
     /* It has served once the reader has shown what it has, and that this history can have given it. */
     if (row.opened_seq >= 0 && (n->standing.standing == TIDE_FEED_STANDING_NONE ||
+                                n->standing.standing == TIDE_FEED_STANDING_AHEAD ||
                                 n->standing.standing == TIDE_FEED_STANDING_DIVERGED))
         tide_query_bind_i64(query, "opened", row.opened_seq);
     else

@@ -128,6 +128,8 @@ enum {
       "records sent to readers")                                                                   \
     X(FEED_LOST, "tidemark_feed_lost_records", COUNTER, "records", "stream,reason", NONE,          \
       "records deleted before every reader had read them; each has a loss receipt")                \
+    X(FEED_AHEAD, "tidemark_feed_ahead", COUNTER, "", "stream", NONE,                              \
+      "reads from a position that this history does not have: ahead of its head, or diverged")     \
     X(FEED_HEAD, "tidemark_feed_head", GAUGE, "", "stream", NONE,                                  \
       "last sequence number of a stream")                                                          \
     X(FEED_OLDEST, "tidemark_feed_oldest", GAUGE, "", "stream", NONE,                              \

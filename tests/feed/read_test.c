@@ -342,6 +342,27 @@ static void a_reader_of_a_longer_history_has_diverged(void **state)
     tide_feed_close(feed);
 }
 
+/* Old readers show nothing but a number. */
+static void a_number_above_the_head_is_ahead(void **state)
+{
+    store_test *t = *state;
+    tide_feed *feed = feed_test_open(t, NULL);
+    (void)put_logs(feed, 10, "api", 1);
+    tide_feed_answer answer =
+        read_feed(feed, (tide_feed_request){TIDE_FEED_REQUEST_INIT, .start_seq = 10});
+    assert_int_equal(TIDE_FEED_STANDING_NONE, answer.standing);
+    tide_feed_answer_done(&answer);
+    answer = read_feed(feed, (tide_feed_request){TIDE_FEED_REQUEST_INIT, .start_seq = 11});
+    assert_int_equal(TIDE_FEED_STANDING_AHEAD, answer.standing);
+    assert_int_equal(10, answer.head_seq);
+    tide_feed_answer_done(&answer);
+    answer = read_feed(feed, (tide_feed_request){TIDE_FEED_REQUEST_INIT, .start_seq = 999,
+                                                 .reader = "colony", .lease_token = 1});
+    assert_int_equal(TIDE_FEED_STANDING_AHEAD, answer.standing);
+    tide_feed_answer_done(&answer);
+    tide_feed_close(feed);
+}
+
 /* A volume that was rolled back has no evidence in itself; the reader that has seen more is the evidence. What is given out from
  * then on belongs to an epoch that nobody has seen. */
 static void a_reader_that_has_seen_more_makes_a_new_epoch_begin(void **state)
@@ -633,6 +654,7 @@ TEST_FILE()
         STORE_CASE_SQLITE(of_many_epochs_the_readers_next_ones_are_told),
         STORE_CASE_SQLITE(a_reader_of_another_epoch_is_told_where_they_began),
         STORE_CASE_SQLITE(a_reader_of_a_longer_history_has_diverged),
+        STORE_CASE_SQLITE(a_number_above_the_head_is_ahead),
         STORE_CASE_SQLITE(a_reader_that_has_seen_more_makes_a_new_epoch_begin),
         STORE_CASE_SQLITE(a_reader_of_numbers_that_were_given_again_and_dropped_has_diverged),
         STORE_CASE_SQLITE(a_reader_moves_forward_under_its_newest_token),

@@ -112,7 +112,13 @@ tide_status tide_query_read(const tide_agent_services *services, const tide_quer
     TIDE_TRY(read_position(&request, points, part->position, err));
     if (part->room_len > 0 && part->room_len < tide_query_page_len(part))
         request.max_bytes = part->room_len;
-    TIDE_TRY(tide_feed_read(services->feed, &request, answer, err));
+    const tide_status status = tide_feed_read(services->feed, &request, answer, err);
+    const bool is_ahead = status == TIDE_E_CONFLICT || answer->standing == TIDE_FEED_STANDING_AHEAD ||
+                          answer->standing == TIDE_FEED_STANDING_DIVERGED;
+    if (services->metrics && is_ahead)
+        tide_series_add(
+            tide_metrics_series(services->metrics, TIDE_METRIC_FEED_AHEAD, part->stream), 1);
+    TIDE_TRY(status);
     if (services->metrics && answer->count > 0)
         tide_series_add(tide_metrics_series(services->metrics, TIDE_METRIC_FEED_READ, part->stream),
                         answer->count);
@@ -159,6 +165,8 @@ static AGENT(Standing) standing_of(tide_feed_standing standing)
         return TIDEMARK__AGENT__V1__STANDING__STANDING_DIVERGED;
     case TIDE_FEED_STANDING_UNKNOWN:
         return TIDEMARK__AGENT__V1__STANDING__STANDING_UNKNOWN;
+    case TIDE_FEED_STANDING_AHEAD:
+        return TIDEMARK__AGENT__V1__STANDING__STANDING_AHEAD;
     case TIDE_FEED_STANDING_NONE:
         break;
     }

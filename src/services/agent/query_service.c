@@ -224,7 +224,8 @@ static bool has_news(const answers *a)
 {
     for (int i = 0; i < a->count; i++)
         if (a->parts[i].count > 0 || a->parts[i].hole_count > 0 || a->parts[i].has_more ||
-            a->parts[i].standing == TIDE_FEED_STANDING_DIVERGED)
+            a->parts[i].standing == TIDE_FEED_STANDING_DIVERGED ||
+            a->parts[i].standing == TIDE_FEED_STANDING_AHEAD)
             return true;
     return false;
 }
