@@ -21,15 +21,22 @@ bool tide_call_wants_body(const tide_call *call)
     return !call->is_input_over && !has_ended((tide_call *)call);
 }
 
-/* Why bytes were not taken. */
-static void refuse_bytes(tide_call *call, tide_status status)
+/* Why bytes were not taken. needed_len: what the request holds at one time to be read, as far as known. */
+static void refuse_bytes(tide_call *call, tide_status status, size_t needed_len)
 {
     tide_net_counters *counters = &call->site->counters;
     if (status == TIDE_E_LIMIT) {
         tide_count(&counters->refused_message_len, 1);
         tide_call_refuse(call, TIDE_GRPC_RESOURCE_EXHAUSTED, 413, 0,
-                         "a message above the limit of %lld bytes",
+                         "a message above the limit of %lld bytes (message_len)",
                          (long long)call->site->limits.message_len);
+    } else if (!tide_budget_could_hold(&call->account->requests, needed_len)) {
+        /* Waiting does not help. */
+        tide_count(&counters->refused_message_len, 1);
+        tide_call_refuse(call, TIDE_GRPC_RESOURCE_EXHAUSTED, 413, 0,
+                         "unpacking this request takes %zu bytes, more than one caller may hold "
+                         "(peer_budget_len, %lld); send it in parts",
+                         needed_len, (long long)call->site->limits.peer_budget_len);
     } else {
         tide_count(&counters->refused_budget, 1);
         tide_call_refuse(call, TIDE_GRPC_RESOURCE_EXHAUSTED, 503, 1,
@@ -56,24 +63,29 @@ static tide_status unpack_into(tide_charged_buffer *plain, tide_view packed, tid
 }
 
 static tide_status unpack_held(tide_call *call, tide_charged_buffer *held, tide_coding coding,
-                               tide_error *err)
+                               size_t *needed_len, tide_error *err)
 {
     const size_t limit = (size_t)call->site->limits.message_len;
     TIDE_CLEANUP(tide_charged_buffer_done) tide_charged_buffer plain;
     tide_charged_buffer_init(&plain, &call->account->requests, limit);
-    TIDE_TRY(unpack_into(&plain, tide_buffer_view(&held->bytes), coding, limit, err));
+    const tide_status status =
+        unpack_into(&plain, tide_buffer_view(&held->bytes), coding, limit, err);
+    *needed_len = held->charged + plain.bytes.capacity;
+    TIDE_TRY(status);
     const tide_charged_buffer packed = *held;
     *held = plain;
     plain = packed;
     return TIDE_OK;
 }
 
-static tide_status translate_held(tide_call *call, tide_charged_buffer *held, tide_error *err)
+static tide_status translate_held(tide_call *call, tide_charged_buffer *held, size_t *needed_len,
+                                  tide_error *err)
 {
     TIDE_CLEANUP(tide_buffer_done)
     tide_buffer bytes = tide_buffer_of((size_t)call->site->limits.message_len);
     TIDE_TRY(tide_json_to_proto(call->entry->method->request, tide_buffer_view(&held->bytes),
                                 &bytes, err));
+    *needed_len = held->charged + bytes.capacity;
     return tide_charged_buffer_adopt(held, &bytes);
 }
 
@@ -82,14 +94,15 @@ static bool prepare_message(tide_call *call, tide_charged_buffer *held, tide_cod
 {
     tide_error err = {0};
     tide_status status = TIDE_OK;
+    size_t needed_len = 0;
     if (coding != TIDE_CODING_IDENTITY)
-        status = unpack_held(call, held, coding, &err);
+        status = unpack_held(call, held, coding, &needed_len, &err);
     if (status == TIDE_OK && call->form == TIDE_FORM_JSON)
-        status = translate_held(call, held, &err);
+        status = translate_held(call, held, &needed_len, &err);
     if (status == TIDE_OK)
         return true;
     if (status == TIDE_E_LIMIT || status == TIDE_E_BUSY)
-        refuse_bytes(call, status);
+        refuse_bytes(call, status, needed_len);
     else
         tide_call_refuse_status(call, status, &err);
     return false;
@@ -185,7 +198,7 @@ static void begin_message(tide_call *call)
         return;
     }
     if ((int64_t)len > call->site->limits.message_len) {
-        refuse_bytes(call, TIDE_E_LIMIT);
+        refuse_bytes(call, TIDE_E_LIMIT, 0);
         return;
     }
     if (call->messages > 0 && !tide_call_streams_in(call)) {
@@ -229,7 +242,7 @@ static void feed_frames(tide_call *call, tide_view bytes)
             const tide_status status =
                 tide_charged_buffer_append(&call->body, tide_view_bytes(bytes.ptr, part));
             if (status != TIDE_OK) {
-                refuse_bytes(call, status);
+                refuse_bytes(call, status, call->body.charged);
                 return;
             }
             bytes = tide_view_bytes(bytes.ptr + part, bytes.len - part);
@@ -256,7 +269,7 @@ void tide_call_feed(tide_call *call, tide_view bytes)
     }
     const tide_status status = tide_charged_buffer_append(&call->body, bytes);
     if (status != TIDE_OK)
-        refuse_bytes(call, status);
+        refuse_bytes(call, status, call->body.charged);
 }
 
 void tide_call_feed_end(tide_call *call)

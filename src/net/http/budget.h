@@ -80,6 +80,15 @@ static inline bool tide_budget_take(tide_budget *budget, size_t len)
     return tide_budget_take_for(budget, len, len);
 }
 
+/* Would len bytes of one large holder fit if nothing else were held? */
+static inline bool tide_budget_could_hold(const tide_budget *budget, size_t len)
+{
+    for (; budget; budget = budget->whole)
+        if (len > budget->max - budget->reserve)
+            return false;
+    return true;
+}
+
 static inline size_t tide_budget_used(const tide_budget *budget)
 {
     return atomic_load_explicit((atomic_size_t *)&budget->used, memory_order_relaxed);

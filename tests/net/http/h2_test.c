@@ -729,6 +729,28 @@ static void a_role_that_is_too_low_is_permission_denied(void **state)
     assert_string_equal("7", h2_field(&e->head, "grpc-status"));
 }
 
+/* Limit peer_budget_len: the bytes as sent and as translated are held at one time. What never fits is not to be sent again. */
+static void json_that_never_fits_is_413_and_names_the_limit(void **state)
+{
+    fixture *f = *state;
+    enum { BASE64_LEN = 600000 };
+    static const char head[] = "{\"payload\":{\"body\":\"";
+    static const char tail[] = "\"}}";
+    f->limits.message_len = 1 << 20;
+    f->limits.budget_len = f->limits.peer_budget_len = 3 << 19;
+    h2_rig_init(&f->rig, &f->limits, false);
+    char *body = malloc(sizeof head + BASE64_LEN + sizeof tail);
+    assert_non_null(body);
+    memcpy(body, head, sizeof head - 1);
+    memset(body + sizeof head - 1, 'A', BASE64_LEN);
+    memcpy(body + sizeof head - 1 + BASE64_LEN, tail, sizeof tail);
+    const h2_exchange *e =
+        h2_post(&f->rig, UNARY_CALL, "application/json", tide_view_of(body));
+    assert_string_equal("413", h2_field(&e->head, ":status"));
+    assert_contains(tide_buffer_text(&e->body), "peer_budget_len");
+    free(body);
+}
+
 static void json_works_over_http2_too(void **state)
 {
     fixture *f = *state;
@@ -833,6 +855,7 @@ TEST_FILE()
         H2_CASE(draining_says_goaway_and_lets_calls_end),
         H2_CASE(without_a_token_a_call_is_refused_before_its_body),
         H2_CASE(a_role_that_is_too_low_is_permission_denied),
+        H2_CASE(json_that_never_fits_is_413_and_names_the_limit),
         H2_CASE(json_works_over_http2_too),
         H2_CASE(bytes_that_are_not_http2_end_the_connection),
         H2_CASE(a_second_message_for_a_unary_call_is_refused),
