@@ -382,6 +382,11 @@ static bool make_room(tide_loop *loop, tide_room room, const tide_peer_key *key)
     return true;
 }
 
+void tide_link_make_room(tide_loop *loop)
+{
+    (void)make_room(loop, TIDE_ROOM_OF_ANYBODY, NULL);
+}
+
 static void refuse_arrival(tide_loop *loop, const tide_arrival *arrival, const tide_peer_key *key,
                            bool has_key)
 {

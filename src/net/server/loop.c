@@ -101,8 +101,12 @@ static void on_bell(evutil_socket_t fd, short what, void *arg)
     loop->arrivals = NULL;
     const bool is_draining = loop->is_draining;
     const bool is_stopping = loop->is_stopping;
+    const bool wants_room = loop->wants_room;
+    loop->wants_room = false;
     unlock_loop(loop);
 
+    if (wants_room)
+        tide_link_make_room(loop);
     while (arrivals) {
         tide_arrival *arrival = arrivals;
         arrivals = arrival->next;
@@ -214,6 +218,14 @@ void tide_loop_hand_over(tide_loop *loop, int fd, const struct sockaddr *address
     lock_loop(loop);
     arrival->next = loop->arrivals;
     loop->arrivals = arrival;
+    unlock_loop(loop);
+    ring(loop);
+}
+
+void tide_loop_make_room(tide_loop *loop)
+{
+    lock_loop(loop);
+    loop->wants_room = true;
     unlock_loop(loop);
     ring(loop);
 }

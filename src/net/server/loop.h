@@ -62,6 +62,7 @@ struct tide_loop {
     pthread_mutex_t lock; /* the rest: the inbox */
     tide_arrival *arrivals;
     tide_link *woken;
+    bool wants_room; /* a connection that has been idle long enough is to be closed */
     bool is_draining;
     bool is_stopping;
 };
@@ -108,10 +109,13 @@ void tide_loop_free(tide_loop *loop);
 /* The socket becomes the loop's. */
 void tide_loop_hand_over(tide_loop *loop, int fd, const struct sockaddr *address, socklen_t len,
                          tide_room room);
+/* Close the connection that has been idle longest, if that is spare_us. */
+void tide_loop_make_room(tide_loop *loop);
 void tide_loop_drain(tide_loop *loop);
 bool tide_loop_is_draining(tide_loop *loop);
 
 /* link.c */
+void tide_link_make_room(tide_loop *loop);
 void tide_link_open(tide_loop *loop, const tide_arrival *arrival);
 void tide_link_free(tide_link *link);
 void tide_link_pump(tide_link *link);

@@ -23,6 +23,7 @@ struct tide_server {
     size_t next_loop; /* the acceptor's: who gets the next connection */
     tide_pool *pool;
     int64_t connection_max;
+    bool is_bound_by_files; /* connection_max is what the process may open, less the reserve */
     struct evconnlistener *listeners[TIDE_SERVER_LISTEN_MAX];
     char addresses[TIDE_SERVER_LISTEN_MAX][TIDE_ADDRESS_TEXT_MAX];
     size_t listener_count;
@@ -41,6 +42,16 @@ static bool enter_peer(tide_server *server, const tide_peer_key *key, int64_t mo
 {
     const tide_site *site = server->shared.site;
     return tide_peers_enter(&server->shared.peers, key, site->limits.peer_connections + more);
+}
+
+/* Files ran out, or what connections may have of them: who calls waits in the kernel's queue until some are closed. */
+static void wait_for_files(tide_server *server)
+{
+    const struct timeval wait = {.tv_usec = ACCEPT_RETRY_US};
+    for (size_t i = 0; i < server->listener_count; i++)
+        if (server->listeners[i])
+            (void)evconnlistener_disable(server->listeners[i]);
+    (void)event_add(server->retry, &wait);
 }
 
 /* On loop 0. What is above a limit takes the place of an idle connection, which its loop looks for; a few may be on their way there. The
@@ -77,15 +88,14 @@ static void on_accept(struct evconnlistener *listener, evutil_socket_t fd, struc
     tide_loop *loop = server->loops[server->next_loop];
     server->next_loop = (server->next_loop + 1) % server->loop_count;
     tide_loop_hand_over(loop, fd, address, (socklen_t)len, room);
+    if (server->is_bound_by_files && open_count + 1 >= server->connection_max)
+        wait_for_files(server);
 }
 
-/* Files ran out: wait for some to be closed instead of turning in circles. */
 static void on_accept_failed(struct evconnlistener *listener, void *arg)
 {
-    tide_server *server = arg;
-    const struct timeval wait = {.tv_usec = ACCEPT_RETRY_US};
-    (void)evconnlistener_disable(listener);
-    (void)event_add(server->retry, &wait);
+    (void)listener;
+    wait_for_files(arg);
 }
 
 static void on_retry(evutil_socket_t fd, short what, void *arg)
@@ -93,6 +103,14 @@ static void on_retry(evutil_socket_t fd, short what, void *arg)
     (void)fd;
     (void)what;
     tide_server *server = arg;
+    const tide_net_counters *counters = &server->shared.site->counters;
+    if (server->is_bound_by_files &&
+        tide_counted(&counters->connections_open) >= server->connection_max) {
+        for (size_t i = 0; i < server->loop_count; i++)
+            tide_loop_make_room(server->loops[i]);
+        wait_for_files(server);
+        return;
+    }
     for (size_t i = 0; i < server->listener_count; i++) {
         if (server->listeners[i])
             (void)evconnlistener_enable(server->listeners[i]);
@@ -154,12 +172,15 @@ static tide_status make_loops(tide_server *server, tide_error *err)
     return server->retry ? TIDE_OK : tide_no_memory(err);
 }
 
+/* Where few files are allowed an eighth of them is for connections. */
 static int64_t bound_connections(int64_t wanted)
 {
     struct rlimit files;
     if (getrlimit(RLIMIT_NOFILE, &files) != 0 || files.rlim_cur == RLIM_INFINITY)
         return wanted;
-    const int64_t room = (int64_t)files.rlim_cur - TIDE_SERVER_FILE_RESERVE;
+    const int64_t limit = (int64_t)files.rlim_cur;
+    const int64_t room =
+        limit / 8 > limit - TIDE_SERVER_FILE_RESERVE ? limit / 8 : limit - TIDE_SERVER_FILE_RESERVE;
     return room < 1 ? 1 : room < wanted ? room : wanted;
 }
 
@@ -180,6 +201,7 @@ static tide_status fill_server(tide_server *server, const tide_server_options *o
     site->on_ended_arg = options->on_ended_arg;
     server->shared.tls = options->tls;
     server->connection_max = bound_connections(site->limits.connections);
+    server->is_bound_by_files = server->connection_max < site->limits.connections;
     TIDE_TRY(tide_pool_new(&server->pool, (size_t)site->limits.workers,
                            (size_t)site->limits.worker_queue, err));
     site->run_blocking = tide_pool_run;

@@ -17,7 +17,8 @@
  *
  * Threads: limits.loops for bytes, limits.workers for calls that wait; all signals are blocked in them. The functions here
  * may be called from any thread, open and close once.
- * Limits: limits.h. No more connections are taken than the process may have files, less a reserve. */
+ * Limits: limits.h. No more connections are taken than the process may have files, less a reserve; more of them wait in
+ * the kernel's queue, and take the places of idle ones. */
 #pragma once
 
 #include <stdbool.h>
