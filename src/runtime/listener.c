@@ -10,6 +10,7 @@
 #include <sys/stat.h>
 
 #include "base/cleanup.h"
+#include "base/lock.h"
 #include "base/thread.h"
 #include "net/call/health.h"
 #include "net/call/reflection.h"
@@ -30,7 +31,9 @@ struct tide_listener {
     tide_tls *tls;
     tide_access *access;
     tide_server *server;
-    tide_server *inside;      /* NULL: there is none */
+    tide_server *inside;         /* NULL: there is none */
+    pthread_mutex_t server_lock; /* of what follows */
+    tide_server *counted;        /* the server, from its opening to the begin of its closing */
     tide_query_pool *queries; /* NULL: no component has asked */
     tide_lifecycle *service;
     pthread_t drainer;
@@ -59,9 +62,8 @@ const tide_metric_row *tide_listener_metric_rows(size_t *count)
 }
 #undef NET_ROW
 
-static void write_counters(tide_listener *listener, tide_metrics_writer *writer)
+static void write_counters(const tide_net_counters *counters, tide_metrics_writer *writer)
 {
-    const tide_net_counters *counters = tide_server_counters(listener->server);
     const int64_t values[] = {
 #define NET_VALUE(name_, ...) tide_counted(&counters->name_),
         TIDE_NET_COUNTER_TABLE(NET_VALUE)
@@ -74,9 +76,8 @@ static void write_counters(tide_listener *listener, tide_metrics_writer *writer)
 }
 
 /* Why credentials were refused. */
-static void write_auth(tide_listener *listener, tide_metrics_writer *writer)
+static void write_auth(const tide_net_counters *counters, tide_metrics_writer *writer)
 {
-    const tide_net_counters *counters = tide_server_counters(listener->server);
     const struct {
         const char *reason;
         int64_t count;
@@ -128,10 +129,12 @@ static void write_net(void *arg, tide_metrics_writer *writer)
 {
     tide_listener *listener = arg;
     write_store(listener, writer);
-    if (!listener->server)
+    TIDE_HOLD(&listener->server_lock); /* the server may answer before its opening has returned */
+    if (!listener->counted)
         return;
-    write_counters(listener, writer);
-    write_auth(listener, writer);
+    const tide_net_counters *counters = tide_server_counters(listener->counted);
+    write_counters(counters, writer);
+    write_auth(counters, writer);
     write_calls(listener, writer);
 }
 
@@ -371,6 +374,7 @@ static tide_status open_access(tide_listener *listener, tide_error *err)
                                         .certificate_role = TIDE_ROLE_WRITE,
                                         .is_required = options->wants_tokens,
                                         .local_role = options->local_role,
+                                        .agent = options->agent,
                                         .hosts = options->hosts,
                                         .host_count = options->host_count,
                                         .env = options->env};
@@ -437,6 +441,7 @@ tide_status tide_listener_open(tide_listener **out, const tide_listener_options 
 {
     TIDE_NEW(tide_listener, listener, err);
     listener->options = *options;
+    (void)pthread_mutex_init(&listener->server_lock, NULL);
     raise_file_limit();
     tide_status status =
         tide_lifecycle_open(&listener->service,
@@ -466,8 +471,15 @@ tide_status tide_listener_join(tide_listener *listener, const tide_listener_comp
     return TIDE_OK;
 }
 
+static void set_counted(tide_listener *listener, tide_server *server)
+{
+    TIDE_HOLD(&listener->server_lock);
+    listener->counted = server;
+}
+
 static void close_servers(tide_listener *listener)
 {
+    set_counted(listener, NULL);
     tide_server_close(listener->server);
     listener->server = NULL;
     tide_server_close(listener->inside); /* components call it until they have left */
@@ -501,6 +513,7 @@ void tide_listener_close(tide_listener *listener)
     tide_health_free(listener->health);
     tide_metrics_free(listener->metrics);
     tide_lifecycle_close(listener->service);
+    (void)pthread_mutex_destroy(&listener->server_lock);
     free(listener);
 }
 
@@ -646,7 +659,7 @@ static tide_status listen_all(tide_listener *listener, tide_error *err)
     const char *listen[TIDE_LISTENER_PORTS_MAX + 1] = {NULL};
     for (int i = 0; i < listener->options.port_count; i++)
         listen[i] = listener->options.ports[i].address;
-    return tide_server_open(
+    TIDE_TRY(tide_server_open(
         &listener->server,
         &(tide_server_options){.listen = listen,
                                .routes = listener->routes,
@@ -658,7 +671,9 @@ static tide_status listen_all(tide_listener *listener, tide_error *err)
                                .on_ended_arg = listener,
                                .tls = listener->tls,
                                .is_insecure = listener->options.is_insecure},
-        err);
+        err));
+    set_counted(listener, listener->server);
+    return TIDE_OK;
 }
 
 tide_status tide_listener_serve(tide_listener *listener, tide_error *err)
