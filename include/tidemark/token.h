@@ -6,8 +6,9 @@
  *     create ---- live ---- [expires] ---- gone by itself
  *                   \------ revoke ------- gone at once; the row stays, the name is free again
  *
- * A token has a name (unique among those not revoked), a role, and may belong to one agent: it then counts for that
- * agent only. Roles include each other: admin may what write may, write may what read may.
+ * A token has a name (unique among those not revoked), a role, and may belong to one agent. Then it counts at the daemon
+ * of that agent, and elsewhere beside the agent's client certificate. admin may what write may, write may what read and
+ * ingest may; ingest sends records and telemetry, and reads nothing but metrics.
  *
  * The time of the last use is kept coarsely: whoever serves notes it (tide_token_use), and it is written at most once in
  * TIDE_TOKEN_USE_EVERY_US per token. Checking alone writes nothing.
@@ -37,6 +38,7 @@ typedef enum tide_token_role {
     TIDE_TOKEN_READ = 1,
     TIDE_TOKEN_WRITE = 2,
     TIDE_TOKEN_ADMIN = 3,
+    TIDE_TOKEN_INGEST = 4,
 } tide_token_role;
 
 typedef struct tide_token {
@@ -58,7 +60,7 @@ typedef struct tide_token_new {
 } tide_token_new;
 #define TIDE_TOKEN_NEW_INIT .size = sizeof(tide_token_new)
 
-/* "read", "write", "admin". */
+/* "ingest", "read", "write", "admin". */
 TIDE_API const char *tide_token_role_name(tide_token_role role);
 /* TIDE_E_INVALID: none of them. */
 TIDE_API TIDE_MUST_CHECK tide_status tide_token_role_find(tide_token_role *out, const char *name,

@@ -224,6 +224,7 @@ static tide_status open_components(up *u, tide_error *err)
     u->agent_options.listener.store = u->agent_store;
     u->colony_options =
         (tide_colony_options){.listener = *listener,
+                              .export_dir = u->options->export_dir,
                               .scheduler = {.sink = u->sink,
                                             .is_swept = true, /* by the services */
                                             .env = listener->env,
@@ -284,6 +285,7 @@ tide_status tide_up_run(const tide_up_options *options, tide_error *err)
     listener.store = u->colony_store;
     listener.ports[0] = (tide_listener_port){.name = "http", .address = options->http};
     listener.port_count = 1;
+    listener.agent = TIDE_UP_AGENT;
     listener.steps = tidemark_up_steps;
     TIDE_TRY(choose_inside(u, &listener, err));
     TIDE_TRY(tide_listener_open(&u->listener, &listener, err));

@@ -50,6 +50,7 @@ typedef struct tide_up_options {
     const char *http;
     int64_t collect_us;
     tide_feed_options feed; /* of the agent */
+    const char *export_dir; /* of the colony: where callers may export to; NULL: nowhere */
     int64_t keep_us;        /* age limit of the colony's rows; 0: by stream */
     int64_t recover_us;     /* between attempts at a gap; 0: the colony's default */
     int attempt_max;        /* the same */

@@ -112,6 +112,41 @@ tide_status tide_file_read_private(tide_buffer *out, const char *path, tide_erro
     return read_file(out, path, true, err);
 }
 
+/* One step below *fd, which becomes the directory's. */
+static tide_status enter_directory(int *fd, const char *name, const char *path, tide_error *err)
+{
+    if (strcmp(name, "..") == 0)
+        return tide_fail(err, TIDE_E_DENIED, "%s leads out with '..'", path);
+    if (mkdirat(*fd, name, 0700) != 0 && errno != EEXIST)
+        return fail_errno(path, err);
+    const int inner = openat(*fd, name, O_RDONLY | O_DIRECTORY | O_NOFOLLOW | O_CLOEXEC);
+    if (inner < 0 && (errno == ELOOP || errno == ENOTDIR))
+        return tide_fail(err, TIDE_E_DENIED, "%s: '%s' is not a directory itself, but a link or file",
+                         path, name);
+    if (inner < 0)
+        return fail_errno(path, err);
+    tide_file_closep(fd);
+    *fd = inner;
+    return TIDE_OK;
+}
+
+tide_status tide_file_make_beneath(const char *root, const char *relative, tide_error *err)
+{
+    char parts[PATH_MAX];
+    if (*relative == '/')
+        return tide_fail(err, TIDE_E_DENIED, "%s is not below %s", relative, root);
+    if (snprintf(parts, sizeof parts, "%s", relative) >= (int)sizeof parts)
+        return tide_fail(err, TIDE_E_INVALID, "%s: too long a path", relative);
+    TIDE_CLEANUP(tide_file_closep) int fd = open(root, O_RDONLY | O_DIRECTORY | O_CLOEXEC);
+    if (fd < 0)
+        return fail_errno(root, err);
+    char *rest = parts;
+    for (const char *name; (name = strsep(&rest, "/"));)
+        if (*name && strcmp(name, ".") != 0)
+            TIDE_TRY(enter_directory(&fd, name, relative, err));
+    return TIDE_OK;
+}
+
 static tide_status write_all(int fd, tide_view bytes, const char *path, tide_error *err)
 {
     while (bytes.len > 0) {

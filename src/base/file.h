@@ -22,6 +22,11 @@ TIDE_MUST_CHECK tide_status tide_file_read(tide_buffer *out, const char *path, t
 TIDE_MUST_CHECK tide_status tide_file_read_private(tide_buffer *out, const char *path,
                                                    tide_error *err);
 
+/* Make the directory root/relative for its owner alone, where it does not exist; below root no link is followed.
+ * TIDE_E_DENIED: relative is absolute or has "..", or a link is on the way. Others as above. */
+TIDE_MUST_CHECK tide_status tide_file_make_beneath(const char *root, const char *relative,
+                                                   tide_error *err);
+
 /* Make bytes the whole of a file, which is its owner's alone when it is new: it appears under its name complete, or stays as it was. TIDE_E_DENIED, TIDE_E_IO,
  * TIDE_E_FULL, TIDE_E_NOT_FOUND: no such directory. */
 TIDE_MUST_CHECK tide_status tide_file_replace(const char *path, tide_view bytes, tide_error *err);

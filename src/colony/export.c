@@ -11,6 +11,7 @@
 
 #include "base/buffer.h"
 #include "base/cleanup.h"
+#include "base/file.h"
 #include "base/list.h"
 #include "base/text/timefmt.h"
 #include "colony/export_parts.h"
@@ -284,10 +285,18 @@ static tide_status sync_path(const char *path, int flags, tide_error *err)
 }
 
 /* The directories between dir and the file, each synced into the one above. */
-static tide_status make_directories(const char *dir, const char *path, tide_error *err)
+static tide_status make_directories(const tide_export_options *options, const char *path,
+                                    tide_error *err)
 {
+    const char *dir = options->dir;
     char part[TIDE_EXPORT_NAME_SIZE];
     (void)snprintf(part, sizeof part, "%s", path);
+    if (options->is_confined) {
+        char *slash = strrchr(part, '/');
+        *slash = '\0';
+        TIDE_TRY(tide_file_make_beneath(dir, part + strlen(dir) + 1, err));
+        *slash = '/';
+    }
     for (char *slash = strchr(part + strlen(dir) + 1, '/'); slash; slash = strchr(slash + 1, '/')) {
         *slash = '\0';
         if (mkdir(part, 0700) == 0) {
@@ -311,12 +320,12 @@ static tide_status copy_out(page *p, const char *path, tide_error *err)
     return tide_duck_query_run(query, NULL, err);
 }
 
-static tide_status put_file(page *p, const char *dir, const char *path, int64_t *bytes,
-                            tide_error *err)
+static tide_status put_file(page *p, const tide_export_options *options, const char *path,
+                            int64_t *bytes, tide_error *err)
 {
     char part[TIDE_EXPORT_NAME_SIZE + 8];
     (void)snprintf(part, sizeof part, "%s.part", path);
-    TIDE_TRY(make_directories(dir, path, err));
+    TIDE_TRY(make_directories(options, path, err));
     if (unlink(part) != 0 && errno != ENOENT)
         return tide_fail(err, TIDE_E_IO, "cannot remove %s: %s", part, strerror(errno));
     TIDE_TRY(copy_out(p, part, err));
@@ -347,7 +356,7 @@ static tide_status export_write(tide_export_writer *writer, tide_export_range *r
         if (range->is_late && stat(path, &file) == 0)
             return tide_fail(err, TIDE_E_EXISTS, "%s is the file of another range", path);
         TIDE_TRY(plan(arg, range, err));
-        TIDE_TRY(put_file(&p, options->dir, path, &range->bytes, err));
+        TIDE_TRY(put_file(&p, options, path, &range->bytes, err));
     }
     *missing = TIDE_TAKE(p.missing);
     *missing_count = p.missing_count;

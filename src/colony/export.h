@@ -37,6 +37,7 @@ enum {
 typedef struct tide_export_options {
     tide_sink *sink;
     const char *dir;       /* is made, if its parent is there */
+    bool is_confined;      /* dir is what a caller asked for: links below it are not followed */
     const char *agent_id;  /* NULL: all */
     const char *data_type; /* NULL: all */
     const char *library;   /* of DuckDB; NULL: where it usually is */

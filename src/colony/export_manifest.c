@@ -238,7 +238,7 @@ static tide_status lock(tide_manifest *manifest, tide_error *err)
 {
     char path[TIDE_EXPORT_NAME_SIZE];
     (void)snprintf(path, sizeof path, "%s/lock", manifest->dir);
-    manifest->lock_fd = open(path, O_RDWR | O_CREAT | O_CLOEXEC, 0600);
+    manifest->lock_fd = open(path, O_RDWR | O_CREAT | O_NOFOLLOW | O_CLOEXEC, 0600);
     if (manifest->lock_fd < 0)
         return tide_fail(err, TIDE_E_IO, "cannot open %s: %s", path, strerror(errno));
     if (flock(manifest->lock_fd, LOCK_EX | LOCK_NB) != 0)
@@ -266,7 +266,7 @@ tide_status tide_manifest_open(tide_manifest *out, const char *dir, tide_error *
     TIDE_TRY(lock(out, err));
     char path[TIDE_EXPORT_NAME_SIZE];
     (void)snprintf(path, sizeof path, "%s/manifest.tsv", dir);
-    out->fd = open(path, O_WRONLY | O_APPEND | O_CREAT | O_CLOEXEC, 0600);
+    out->fd = open(path, O_WRONLY | O_APPEND | O_CREAT | O_NOFOLLOW | O_CLOEXEC, 0600);
     if (out->fd < 0)
         return tide_fail(err, TIDE_E_IO, "cannot open %s: %s", path, strerror(errno));
     return load(out, path, err);

@@ -27,6 +27,7 @@ static const char *const role_names[] = {
     [TIDE_TOKEN_READ] = "read",
     [TIDE_TOKEN_WRITE] = "write",
     [TIDE_TOKEN_ADMIN] = "admin",
+    [TIDE_TOKEN_INGEST] = "ingest",
 };
 
 const char *tide_token_role_name(tide_token_role role)
@@ -36,7 +37,7 @@ const char *tide_token_role_name(tide_token_role role)
 
 static tide_status find_role(tide_token_role *out, tide_view name)
 {
-    for (int role = TIDE_TOKEN_READ; role <= TIDE_TOKEN_ADMIN; role++) {
+    for (int role = TIDE_TOKEN_READ; role <= TIDE_TOKEN_INGEST; role++) {
         if (!tide_view_equal(name, tide_view_of(role_names[role])))
             continue;
         *out = (tide_token_role)role;
@@ -50,7 +51,7 @@ tide_status tide_token_role_find(tide_token_role *out, const char *name, tide_er
     TIDE_NEED(out, err);
     return find_role(out, tide_view_of(name)) == TIDE_OK
                ? TIDE_OK
-               : tide_fail(err, TIDE_E_INVALID, "role '%s' is none of read, write, admin", name);
+               : tide_fail(err, TIDE_E_INVALID, "role '%s' is none of ingest, read, write, admin", name);
 }
 
 static tide_status check_word(const char *word, const char *what, tide_error *err)
@@ -128,7 +129,7 @@ tide_status tide_token_create(tide_store *store, const tide_token_new *given,
     TIDE_TRY(tide_token_check_name(wanted->name, err));
     if (wanted->agent)
         TIDE_TRY(check_word(wanted->agent, "the name of an agent", err));
-    if (wanted->role < TIDE_TOKEN_READ || wanted->role > TIDE_TOKEN_ADMIN)
+    if (wanted->role < TIDE_TOKEN_READ || wanted->role > TIDE_TOKEN_INGEST)
         return tide_fail(err, TIDE_E_INVALID, "there is no role %d", (int)wanted->role);
     if (wanted->lifetime_us < 0 || wanted->lifetime_us > TIDE_TOKEN_LIFETIME_MAX_US)
         return tide_fail(err, TIDE_E_INVALID, "a token lives at most 3650 days");

@@ -68,6 +68,7 @@ typedef struct tide_listener_options {
     tide_tls_verify verify;
     const char *token_file;    /* NULL: none */
     bool wants_tokens;         /* also from callers of this machine */
+    const char *agent;         /* the agent that the daemon is; NULL: none */
     tide_call_role local_role; /* of other users of this machine, who show no token */
     bool is_insecure;          /* other machines may be served without TLS */
     /* Names of this machine besides addresses and localhost (net/server/auth.h). */

@@ -477,6 +477,7 @@ static tide_status run(tide_cli *cli, tide_error *err)
 {
     tide_log log;
     char colony_id[TIDE_COLONY_ID_MAX + 1];
+    char export_dir[PATH_MAX];
     tide_colony_options options = {.address_file = NULL};
     TIDE_TRY(tide_cli_listener_options(cli, &log, &options.listener, err));
     options.listener.ports[0] =
@@ -488,6 +489,7 @@ static tide_status run(tide_cli *cli, tide_error *err)
     TIDE_CLEANUP(cli_agents_done) tide_cli_agents agents;
     TIDE_CLEANUP(tide_cli_colony_done) tide_cli_colony colony = {.store = NULL};
     TIDE_TRY(cli_agents_read(&agents, cli, err));
+    TIDE_TRY(tide_cli_export_dir(cli, export_dir, err));
     tide_cli_block_signals();
     opening o = {.cli = cli, .colony = &colony, .agents = &agents};
     bool is_open = false;
@@ -500,6 +502,7 @@ static tide_status run(tide_cli *cli, tide_error *err)
     options.scheduler.env = options.listener.env;
     options.scheduler.log = &log;
     options.duckdb_library = tide_cli_text(cli, TIDE_CLI_DUCKDB_LIBRARY);
+    options.export_dir = *export_dir ? export_dir : NULL;
     options.is_sql_trusted = tide_cli_is_given(cli, TIDE_CLI_TRUSTED_SQL);
     options.address_file = colony.address_file[0] ? colony.address_file : NULL;
     return tide_cli_after_serving(tide_colony_run(&options, err));
@@ -632,8 +635,8 @@ static tide_status poll(tide_cli *cli, tide_error *err)
 static const tide_cli_verb verbs[] = {
     {.name = "",
      .arguments = "",
-     .takes = TIDE_CLI_LIST(AGENT, AGENTS, HTTP, GRPC, NAME, TRUSTED_SQL, SCHEDULER_OPTIONS,
-                            TIDE_CLI_AGENT_SECURITY, TIDE_CLI_LISTENER_OPTIONS),
+     .takes = TIDE_CLI_LIST(AGENT, AGENTS, HTTP, GRPC, NAME, TRUSTED_SQL, EXPORT_DIR,
+                            SCHEDULER_OPTIONS, TIDE_CLI_AGENT_SECURITY, TIDE_CLI_LISTENER_OPTIONS),
      .overrides = TIDE_CLI_OVERRIDES(
          {.id = TIDE_CLI_AGENT,
           .value = "NAME=HOST:PORT",

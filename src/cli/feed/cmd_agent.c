@@ -27,6 +27,7 @@ static tide_status run(tide_cli *cli, tide_error *err)
     if (!options.name)
         options.name = host;
     TIDE_TRY(tide_cli_listener_options(cli, &log, &options.listener, err));
+    options.listener.agent = options.name;
     options.listener.ports[0] =
         (tide_listener_port){.name = "grpc", .address = tide_cli_text(cli, TIDE_CLI_GRPC)};
     options.listener.ports[1] =

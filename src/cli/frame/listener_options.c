@@ -1,8 +1,11 @@
 #include "cli/frame/listener_options.h"
 
+#include <errno.h>
 #include <signal.h>
 #include <stdio.h>
+#include <stdlib.h>
 #include <string.h>
+#include <sys/stat.h>
 #include <unistd.h>
 
 #include "cli/frame/value.h"
@@ -105,6 +108,20 @@ tide_status tide_cli_listener_options(tide_cli *cli, tide_log *log, tide_listene
     for (int i = 0; i < given.count; i++)
         TIDE_TRY(set_limit(&out->limits, given.items[i], err));
     return tide_net_limits_check(&out->limits, err);
+}
+
+tide_status tide_cli_export_dir(const tide_cli *cli, char out[PATH_MAX], tide_error *err)
+{
+    const char *given = tide_cli_text(cli, TIDE_CLI_EXPORT_DIR);
+    struct stat info;
+    *out = '\0';
+    if (!given)
+        return TIDE_OK;
+    if (!realpath(given, out) || stat(out, &info) != 0)
+        return tide_fail(err, TIDE_E_INVALID, "--export-dir %s: %s", given, strerror(errno));
+    return S_ISDIR(info.st_mode)
+               ? TIDE_OK
+               : tide_fail(err, TIDE_E_INVALID, "--export-dir %s: not a directory", given);
 }
 
 void tide_cli_host_name(char *out, size_t size)

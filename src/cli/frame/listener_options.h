@@ -2,6 +2,8 @@
  * runtime/listener.h needs them. */
 #pragma once
 
+#include <limits.h>
+
 #include "cli/frame/cli.h"
 #include "runtime/listener.h"
 #include "services/work/maintenance.h"
@@ -14,6 +16,10 @@
 /* Everything but ports and store. The log is the caller's memory. TIDE_E_INVALID: a limit. */
 TIDE_MUST_CHECK tide_status tide_cli_listener_options(tide_cli *cli, tide_log *log,
                                                       tide_listener_options *out, tide_error *err);
+
+/* --export-dir, absolute and without links; out is "" where it is not given. TIDE_E_INVALID: it is no directory. */
+TIDE_MUST_CHECK tide_status tide_cli_export_dir(const tide_cli *cli, char out[PATH_MAX],
+                                                tide_error *err);
 
 /* For .takes of a verb that runs TIDE_WORK_STEPS: what tide_cli_work_maintenance reads. */
 #define TIDE_CLI_MAINTENANCE_OPTIONS SWEEP, KEEP_KEYS, KEEP_ITEMS, KEEP_CHECKPOINTS

@@ -174,7 +174,8 @@ enum {
 #define TIDE_CLI_OPTIONS_ACCESS(X)                                                                 \
     X(CONFIG, "config", 0, "FILE", NULL, "TIDEMARK_CONFIG", TEXT, 0, 0,                            \
       "settings from this file: NAME = VALUE, one per line")                                       \
-    X(ROLE, "role", 0, "read|write|admin", "read", NULL, CHOICE, 0, 0, "role of the token")        \
+    X(ROLE, "role", 0, "ingest|read|write|admin", "read", NULL, CHOICE, 0, 0,                   \
+      "role of the token")                                                                         \
     X(AGENT, "agent", 0, "NAME", NULL, NULL, TEXTS, 0, TIDE_CLI_TEXTS_MAX, "for this agent only")  \
     X(EXPIRES, "expires", 0, "DURATION", NULL, NULL, DURATION, 1, TIDE_CLI_DURATION_MAX,           \
       "ends by itself after this long")
@@ -204,6 +205,8 @@ enum {
       "what other users of this machine may do without a token")                                   \
     X(TRUSTED_SQL, "trusted-sql", 0, NULL, NULL, NULL, FLAG, 0, 0,                                 \
       "let admins run SQL inside the daemon, where a duckdb: store leaves no other way")           \
+    X(EXPORT_DIR, "export-dir", 0, "DIR", NULL, NULL, TEXT, 0, 0,                                  \
+      "let callers export below this directory (default: nowhere)")                                \
     X(INSECURE, "insecure", 0, NULL, NULL, NULL, FLAG, 0, 0,                                       \
       "serve other machines without TLS; they need tokens all the same")                           \
     X(ALLOW_HOST, "allow-host", 0, "NAME", NULL, NULL, TEXTS, 0, 64,                               \

@@ -77,7 +77,7 @@ extern const tide_cli_option tide_cli_options[TIDE_CLI_OPTION_COUNT];
 
 /* ---- what a verb says about options, in its table ---- */
 
-/* .takes = TIDE_CLI_LIST(TASK, TYPE, INPUT): up to 32 rows by id; ends with TIDE_CLI_OPTION_COUNT.
+/* .takes = TIDE_CLI_LIST(TASK, TYPE, INPUT): up to 40 rows by id; ends with TIDE_CLI_OPTION_COUNT.
  * At file scope only. */
 #define TIDE_CLI_LIST(...)                                                                         \
     (const tide_cli_option_id[])                                                                   \
@@ -197,11 +197,12 @@ TIDE_MUST_CHECK tide_status tide_cli_parse_time(int64_t *us, const char *text, c
 /* ---- TIDE_CLI_LIST: each name becomes TIDE_CLI_<name> ---- */
 
 #define TIDE_CLI_LIST_COUNT(...)                                                                   \
-    TIDE_CLI_LIST_33RD(__VA_ARGS__, 32, 31, 30, 29, 28, 27, 26, 25, 24, 23, 22, 21, 20, 19, 18,    \
-                       17, 16, 15, 14, 13, 12, 11, 10, 9, 8, 7, 6, 5, 4, 3, 2, 1, 0)
-#define TIDE_CLI_LIST_33RD(a1, a2, a3, a4, a5, a6, a7, a8, a9, a10, a11, a12, a13, a14, a15, a16,  \
+    TIDE_CLI_LIST_41ST(__VA_ARGS__, 40, 39, 38, 37, 36, 35, 34, 33, 32, 31, 30, 29, 28, 27, 26,    \
+                       25, 24, 23, 22, 21, 20, 19, 18, 17, 16, 15, 14, 13, 12, 11, 10, 9, 8, 7, 6, \
+                       5, 4, 3, 2, 1, 0)
+#define TIDE_CLI_LIST_41ST(a1, a2, a3, a4, a5, a6, a7, a8, a9, a10, a11, a12, a13, a14, a15, a16,  \
                            a17, a18, a19, a20, a21, a22, a23, a24, a25, a26, a27, a28, a29, a30,   \
-                           a31, a32, count, ...)                                                   \
+                           a31, a32, a33, a34, a35, a36, a37, a38, a39, a40, count, ...)           \
     count
 #define TIDE_CLI_LIST_COUNTED(count, ...) TIDE_CLI_LIST_JOINED(count, __VA_ARGS__)
 #define TIDE_CLI_LIST_JOINED(count, ...) TIDE_CLI_LIST_##count(__VA_ARGS__)
@@ -237,3 +238,11 @@ TIDE_MUST_CHECK tide_status tide_cli_parse_time(int64_t *us, const char *text, c
 #define TIDE_CLI_LIST_30(a, ...) TIDE_CLI_##a, TIDE_CLI_LIST_29(__VA_ARGS__)
 #define TIDE_CLI_LIST_31(a, ...) TIDE_CLI_##a, TIDE_CLI_LIST_30(__VA_ARGS__)
 #define TIDE_CLI_LIST_32(a, ...) TIDE_CLI_##a, TIDE_CLI_LIST_31(__VA_ARGS__)
+#define TIDE_CLI_LIST_33(a, ...) TIDE_CLI_##a, TIDE_CLI_LIST_32(__VA_ARGS__)
+#define TIDE_CLI_LIST_34(a, ...) TIDE_CLI_##a, TIDE_CLI_LIST_33(__VA_ARGS__)
+#define TIDE_CLI_LIST_35(a, ...) TIDE_CLI_##a, TIDE_CLI_LIST_34(__VA_ARGS__)
+#define TIDE_CLI_LIST_36(a, ...) TIDE_CLI_##a, TIDE_CLI_LIST_35(__VA_ARGS__)
+#define TIDE_CLI_LIST_37(a, ...) TIDE_CLI_##a, TIDE_CLI_LIST_36(__VA_ARGS__)
+#define TIDE_CLI_LIST_38(a, ...) TIDE_CLI_##a, TIDE_CLI_LIST_37(__VA_ARGS__)
+#define TIDE_CLI_LIST_39(a, ...) TIDE_CLI_##a, TIDE_CLI_LIST_38(__VA_ARGS__)
+#define TIDE_CLI_LIST_40(a, ...) TIDE_CLI_##a, TIDE_CLI_LIST_39(__VA_ARGS__)

@@ -151,6 +151,7 @@ static tide_status run(tide_cli *cli, tide_error *err)
 {
     tide_log log;
     char free_port[32];
+    char export_dir[PATH_MAX];
     tide_up_options options = {.data_dir = tide_cli_text(cli, TIDE_CLI_DATA),
                                .store_url = tide_cli_is_given(cli, TIDE_CLI_STORE)
                                                 ? tide_cli_text(cli, TIDE_CLI_STORE)
@@ -163,6 +164,8 @@ static tide_status run(tide_cli *cli, tide_error *err)
         TIDE_TRY(tide_up_free_port(free_port, TIDE_UP_PORT, err));
         options.http = free_port;
     }
+    TIDE_TRY(tide_cli_export_dir(cli, export_dir, err));
+    options.export_dir = *export_dir ? export_dir : NULL;
     replica_name names[TIDE_UP_REPLICAS_MAX];
     TIDE_TRY(read_replicas(cli, names, &options.replicas, err));
     tide_cli_block_signals();
@@ -191,7 +194,7 @@ static const tide_cli_verb verbs[] = {
     {.name = "",
      .arguments = "",
      .takes = TIDE_CLI_LIST(DATA, HTTP, REPLICA, REPLICA_PEER, DEMO, DEMO_AGENTS, COLLECT,
-                            TIDE_CLI_MAINTENANCE_OPTIONS, TIDE_CLI_LISTENER_OPTIONS),
+                            EXPORT_DIR, TIDE_CLI_MAINTENANCE_OPTIONS, TIDE_CLI_LISTENER_OPTIONS),
      .overrides =
          TIDE_CLI_OVERRIDES({.id = TIDE_CLI_DATA,
                              .value = "DIR",

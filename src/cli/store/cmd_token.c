@@ -22,11 +22,13 @@ static void print_members(tide_cli_output *out, const tide_token *token)
 /* Words are checked before the store is opened: opening may create it. */
 static tide_status create(tide_cli *cli, tide_error *err)
 {
+    static const tide_token_role roles[] = {TIDE_TOKEN_INGEST, TIDE_TOKEN_READ, TIDE_TOKEN_WRITE,
+                                            TIDE_TOKEN_ADMIN};
     const tide_token_new wanted = {
         TIDE_TOKEN_NEW_INIT,
         .name = cli->args[0],
         .agent = tide_cli_text(cli, TIDE_CLI_AGENT),
-        .role = (tide_token_role)(tide_cli_number(cli, TIDE_CLI_ROLE) + TIDE_TOKEN_READ),
+        .role = roles[tide_cli_number(cli, TIDE_CLI_ROLE)],
         .lifetime_us = tide_cli_number(cli, TIDE_CLI_EXPIRES),
     };
     char text[TIDE_TOKEN_TEXT_SIZE] = "";
@@ -116,7 +118,10 @@ static const tide_cli_verb verbs[] = {
      .details = "The store keeps a digest only: a token that is lost is revoked and made anew. "
                 "Whoever has it\n"
                 "presents it as 'Authorization: Bearer TOKEN'. admin may what write may, write may "
-                "what read may.",
+                "what read and\n"
+                "ingest may. ingest sends records and telemetry, and reads nothing but /metrics. A "
+                "token of an agent\n"
+                "counts at the daemon of that agent, and elsewhere beside its client certificate.",
      .run = create},
     {.name = "ls",
      .arguments = "",

@@ -260,9 +260,12 @@ static tide_status check_token(tide_auth *auth, const tide_credentials *given,
     TIDE_TRY(ask(auth, token, digest, is_guessing(auth, peer), out, err));
     if (out->expires_at_us <= auth->env->wall_us(auth->env))
         return tide_fail(err, TIDE_E_UNAUTHENTICATED, "the token has expired");
-    if (out->agent[0] && given->certificate && strcmp(out->agent, given->certificate) != 0)
+    const char *agent = given->certificate ? given->certificate : auth->options.agent;
+    if (out->agent[0] && (!agent || strcmp(out->agent, agent) != 0))
         return tide_fail(err, TIDE_E_UNAUTHENTICATED,
-                         "the token belongs to another agent than the certificate");
+                         "the token is of agent '%s', and %s is not; make one for this service "
+                         "(tidemark token create)",
+                         out->agent, given->certificate ? "the certificate" : "this daemon");
     return TIDE_OK;
 }
 

@@ -2,8 +2,8 @@
  *
  *     shown                          is
  *     a token                        whoever the token file or the lookup says; else nobody, whatever else is shown
- *     a token of an agent, and       the token's name; refused when the certificate names another agent
- *       a certificate
+ *     a token of an agent            the token's name, at the daemon of that agent, and beside a certificate of its name;
+ *                                    else refused
  *     a certificate (checked by TLS) its name, with the role that the options give certificates
  *     nothing, from this machine     the daemon's own user and root: the options' local_role; other users, and those that the
  *                                    kernel does not tell: other_role (peer_owner.h). But not a web page
@@ -76,6 +76,7 @@ typedef struct tide_auth_options {
     tide_call_role local_role;       /* of own_uid and root on this machine, who show nothing */
     tide_call_role other_role;       /* of its other users */
     uint32_t own_uid;                /* whom the daemon runs as */
+    const char *agent; /* the agent that the daemon is; NULL: none; must outlive it */
     tide_call_role
         stranger_role; /* of who shows nothing, from elsewhere: NONE, unless somebody insists */
     const char *const

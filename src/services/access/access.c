@@ -13,7 +13,8 @@
 
 _Static_assert((int)TIDE_ROLE_READ == (int)TIDE_TOKEN_READ &&
                    (int)TIDE_ROLE_WRITE == (int)TIDE_TOKEN_WRITE &&
-                   (int)TIDE_ROLE_ADMIN == (int)TIDE_TOKEN_ADMIN,
+                   (int)TIDE_ROLE_ADMIN == (int)TIDE_TOKEN_ADMIN &&
+                   (int)TIDE_ROLE_INGEST == (int)TIDE_TOKEN_INGEST,
                "roles of calls and of tokens are the same");
 _Static_assert((int)TIDE_AUTH_NAME_MAX == (int)TIDE_TOKEN_NAME_MAX, "one length");
 
@@ -101,6 +102,7 @@ tide_status tide_access_open(tide_access **out, tide_store *store,
         .local_role = options->is_required ? TIDE_ROLE_NONE : TIDE_ROLE_ADMIN,
         .other_role = options->is_required ? TIDE_ROLE_NONE : options->local_role,
         .own_uid = geteuid(),
+        .agent = options->agent,
         .hosts = options->hosts,
         .host_count = options->host_count,
     };

@@ -30,6 +30,7 @@ typedef struct tide_access_options {
     const char *token_file;          /* besides the store's tokens; NULL: none */
     tide_call_role certificate_role; /* of who shows a certificate alone; NONE: it opens nothing */
     tide_call_role local_role;       /* of other users of this machine, who show nothing */
+    const char *agent;               /* the agent that this daemon is; NULL: none */
     bool is_required;                /* a token or a certificate, from everybody */
     const char *const *hosts;        /* names by which callers without credentials may call it */
     size_t host_count;

@@ -325,6 +325,7 @@ tide_status tide_colonyd_open(tide_colonyd **out, tide_listener *listener,
                         .colony = {.sink = options->scheduler.sink,
                                    .env = options->listener.env,
                                    .duckdb_library = options->duckdb_library,
+                                   .export_dir = options->export_dir,
                                    .is_sql_trusted = options->is_sql_trusted,
                                    .fleet = tide_fleet_new()}};
     const tide_sink *sink = options->scheduler.sink;

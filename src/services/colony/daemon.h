@@ -12,6 +12,7 @@ typedef struct tide_colony_options {
     tide_scheduler_options scheduler;
     const char *address_file;   /* where the address is told to other processes; NULL: nowhere */
     const char *duckdb_library; /* for exports; NULL: where it usually is */
+    const char *export_dir;     /* absolute, no links; where callers may export to; NULL: nowhere */
     bool is_sql_trusted;        /* admins may run SQL inside the daemon, on a duckdb: store */
 } tide_colony_options;
 

@@ -30,6 +30,8 @@ typedef struct tide_colony {
     tide_collector *collector;      /* the same: NULL: status calls read the store themselves */
     tide_store_watch *store_watch;  /* the same */
     const char *duckdb_library;     /* for exports; NULL: where it usually is */
+    /* Exports of callers by the network are below it; NULL: they are refused. */
+    const char *export_dir;
     tide_query_pool *queries;       /* of callers by the network; NULL: no daemon runs here */
     tide_query_target query_target; /* path NULL: the store runs queries itself */
     bool is_sql_trusted;            /* callers with role admin may run SQL inside the daemon */

@@ -1,7 +1,10 @@
 /* service_rows.c - proof, and the rows themselves: see service.h. */
+#include <limits.h>
+#include <stdio.h>
 #include <string.h>
 
 #include "base/cleanup.h"
+#include "base/file.h"
 #include "colony/audit.h"
 #include "colony/export.h"
 #include "services/api/cells.h"
@@ -222,17 +225,41 @@ static tide_status put_file(void *arg, const tide_export_range *range, const cha
     return tide_rpc_put_message(arg, 1, &file.base, err);
 }
 
+/* The directory of a caller by the network, absolute or not, is below export_dir. */
+static tide_status confine(const tide_colony *colony, const char *given, char out[PATH_MAX],
+                           tide_error *err)
+{
+    const char *root = colony->export_dir;
+    if (!root)
+        return tide_fail(err, TIDE_E_DENIED,
+                         "this daemon writes no files for callers; start it with --export-dir DIR");
+    const size_t len = strlen(root);
+    const bool is_below = strncmp(given, root, len) == 0 && (!given[len] || given[len] == '/');
+    const char *relative = is_below ? given + len + strspn(given + len, "/") : given;
+    const tide_status status = tide_file_make_beneath(root, relative, err);
+    if (status < TIDE_OK)
+        return tide_fail_context(err, status, "exports are written below --export-dir %s", root);
+    return snprintf(out, PATH_MAX, "%s/%s", root, relative) < PATH_MAX
+               ? TIDE_OK
+               : tide_fail(err, TIDE_E_INVALID, "%s: too long a path", relative);
+}
+
 tide_status tide_colony_export(tide_colony *colony, const ProtobufCMessage *request,
                                tide_buffer *out, tide_error *err)
 {
     const COLONY(ExportRequest) *given = (const COLONY(ExportRequest) *)request;
+    const bool is_served = colony->queries;
+    char dir[PATH_MAX];
     tide_export_sum sum;
-    if (given->directory[0] != '/')
+    if (is_served)
+        TIDE_TRY(confine(colony, given->directory, dir, err));
+    else if (given->directory[0] != '/')
         return tide_fail(err, TIDE_E_INVALID, "the directory '%s' is not an absolute path",
                          given->directory);
     TIDE_TRY(tide_colony_check_names(colony, NULL, given->data_type, err));
     const tide_export_options options = {.sink = colony->sink,
-                                         .dir = given->directory,
+                                         .dir = is_served ? dir : given->directory,
+                                         .is_confined = is_served,
                                          .data_type = tide_rpc_text(given->data_type),
                                          .library = colony->duckdb_library};
     return tide_export_run(&options, put_file, out, &sum, err);

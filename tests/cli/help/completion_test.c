@@ -47,7 +47,7 @@ static void bash_completes_commands_verbs_options_and_values(void **state)
     assert_contains(out, "sequ  : sequence\n");
     assert_contains(out, "colony agent : add ls remove\n");
     assert_contains(out, "token create x: --role\n");
-    assert_contains(out, "token create x: read write admin\n");
+    assert_contains(out, "token create x: ingest read write admin\n");
     assert_contains(out, "token create x: write\n");
     assert_contains(out, "-s a.db gaps: retry\n");
     assert_contains(out, "explain E_LEASE : E_LEASE_LOST\n");
@@ -86,7 +86,7 @@ static void fish_completes_the_same(void **state)
     assert_contains(out, "= sequ\nsequence\tDurable numbers");
     assert_contains(out, "= colony agent \nadd\tpoll this agent");
     assert_contains(out, "= token create x --ro\n--role\trole of the token\n");
-    assert_contains(out, "= token create x --role \nadmin\nread\nwrite\n");
+    assert_contains(out, "= token create x --role \nadmin\ningest\nread\nwrite\n");
     assert_contains(out, "= token create x --role=w\n--role=write\n");
     assert_contains(out, "E_LEASE_LOST\tlease lost\n");
     assert_contains(out, "= help colony che\ncheckpoint\n");
@@ -109,8 +109,8 @@ static void zsh_completes_the_same(void **state)
     assert_contains(out, "sequence:Durable numbers");
     assert_contains(out, "tidemark colony agent : command add:poll this agent");
     assert_contains(out, "--role:role of the token");
-    assert_contains(out, "tidemark token create x --role : value read: write: admin:");
-    assert_contains(out, "tidemark token create x --role=w: value read: write: admin:");
+    assert_contains(out, "tidemark token create x --role : value ingest: read: write: admin:");
+    assert_contains(out, "tidemark token create x --role=w: value ingest: read: write: admin:");
     assert_contains(out, "tidemark store backup : files");
 }
 

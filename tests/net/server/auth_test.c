@@ -183,7 +183,7 @@ static void an_agents_token_does_not_serve_another_agent(void **state)
     auth_test *t = *state;
     (void)snprintf(t->answer.agent, sizeof t->answer.agent, "agent-1");
     open_auth(t, (tide_auth_options){.certificate_role = TIDE_ROLE_WRITE});
-    assert_ok(check(t, TOKEN_A, NULL, "10.0.0.1:5"));
+    assert_status(TIDE_E_UNAUTHENTICATED, check(t, TOKEN_A, NULL, "10.0.0.1:5"));
     assert_ok(check(t, TOKEN_A, "agent-1", "10.0.0.1:5"));
     assert_status(TIDE_E_UNAUTHENTICATED, check(t, TOKEN_A, "agent-2", "10.0.0.1:5"));
 }

@@ -41,6 +41,49 @@ static void tokens_of_the_store_open_the_door(void **state)
     assert_status(TIDE_E_UNAUTHENTICATED, check(access, text, "10.0.0.1:1", &peer, &t->err));
 }
 
+static void a_token_may_send_and_not_read(void **state)
+{
+    store_test *t = *state;
+    char text[TIDE_TOKEN_TEXT_SIZE];
+    tide_caller caller;
+    const tide_token_new wanted = {TIDE_TOKEN_NEW_INIT, .name = "sdk", .role = TIDE_TOKEN_INGEST};
+    const tide_access_options options = {.env = &t->clock.env, .is_required = true};
+    TIDE_CLEANUP(tide_access_closep) tide_access *access = NULL;
+    assert_ok_err(tide_access_open(&access, t->store, &options, &t->err), &t->err);
+    assert_ok_err(tide_token_create(t->store, &wanted, text, NULL, &t->err), &t->err);
+    assert_ok_err(check(access, text, "10.0.0.1:1", &caller, &t->err), &t->err);
+    assert_int_equal(TIDE_ROLE_INGEST, caller.role);
+    assert_true(tide_role_includes(caller.role, TIDE_ROLE_INGEST));
+    assert_false(tide_role_includes(caller.role, TIDE_ROLE_READ));
+}
+
+static void a_token_of_an_agent_counts_at_that_agent_only(void **state)
+{
+    store_test *t = *state;
+    char text[TIDE_TOKEN_TEXT_SIZE];
+    tide_caller caller;
+    const tide_token_new wanted = {TIDE_TOKEN_NEW_INIT, .name = "a", .agent = "web-1",
+                                   .role = TIDE_TOKEN_WRITE};
+    assert_ok_err(tide_token_create(t->store, &wanted, text, NULL, &t->err), &t->err);
+    static const struct {
+        const char *daemon;
+        const char *certificate;
+        bool is_good;
+    } rows[] = {{"web-1", NULL, true}, {"web-2", NULL, false},   {NULL, NULL, false},
+                {NULL, "web-1", true}, {"web-1", "web-2", false}};
+    for (size_t i = 0; i < sizeof rows / sizeof rows[0]; i++) {
+        const tide_access_options options = {.env = &t->clock.env, .agent = rows[i].daemon};
+        const tide_credentials given = {
+            .token = text, .peer = "10.0.0.1:1", .certificate = rows[i].certificate};
+        TIDE_CLEANUP(tide_access_closep) tide_access *access = NULL;
+        assert_ok_err(tide_access_open(&access, t->store, &options, &t->err), &t->err);
+        const tide_status status =
+            tide_auth_check(tide_access_auth(access), &given, &caller, &t->err);
+        assert_int_equal(rows[i].is_good ? TIDE_OK : TIDE_E_UNAUTHENTICATED, status);
+    }
+    assert_non_null(strstr(t->err.text, "of agent 'web-1'"));
+}
+
 static void without_configuration_this_machine_may_do_everything(void **state)
 {
     store_test *t = *state;
@@ -112,6 +155,8 @@ TEST_FILE()
 {
     const struct CMUnitTest tests[] = {
         STORE_CASE(tokens_of_the_store_open_the_door),
+        STORE_CASE(a_token_may_send_and_not_read),
+        STORE_CASE(a_token_of_an_agent_counts_at_that_agent_only),
         STORE_CASE(without_configuration_this_machine_may_do_everything),
         STORE_CASE(uses_are_written_down_at_the_latest_on_close),
         STORE_CASE_POSTGRES(a_store_that_does_not_answer_holds_callers_up_for_a_second_in_all),

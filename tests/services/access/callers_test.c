@@ -1,7 +1,10 @@
 /* Real daemons, and callers on loopback that show nothing: the kernel says who they are. */
+#include <arpa/inet.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include <sys/resource.h>
+#include <sys/socket.h>
 #include <sys/stat.h>
 #include <unistd.h>
 
@@ -124,6 +127,49 @@ static void another_user_may_not_query_or_export(void **state)
     assert_int_equal(200, running_agent_http(&c->daemon, QUERY, "{\"sql\":\"SELECT 1\"}"));
 }
 
+static int export_into(const callers_case *c, const char *directory)
+{
+    char body[TEMPDIR_PATH_MAX + 32];
+    (void)snprintf(body, sizeof body, "{\"directory\":\"%s\"}", directory);
+    return running_agent_http(&c->daemon, "/tidemark.colony.v1.ColonyService/Export", body);
+}
+
+static void callers_export_below_one_directory_only(void **state)
+{
+    callers_case *c = *state;
+    char root[TEMPDIR_PATH_MAX];
+    char inside[TEMPDIR_PATH_MAX];
+    char link[TEMPDIR_PATH_MAX];
+    char outside[TEMPDIR_PATH_MAX];
+    char sibling[TEMPDIR_PATH_MAX];
+    tempdir_join(&c->dir, "out", root);
+    tempdir_join(&c->dir, "out/inside", inside);
+    tempdir_join(&c->dir, "out/link", link);
+    tempdir_join(&c->dir, "outside", outside);
+    tempdir_join(&c->dir, "outer", sibling);
+    assert_int_equal(0, mkdir(root, 0700));
+    assert_int_equal(0, mkdir(outside, 0700));
+    assert_int_equal(0, symlink(outside, link));
+    start(c, "colony", NULL);
+    assert_int_equal(403, export_into(c, inside));
+    start(c, "colony", (const char *[]){"--export-dir", root, NULL});
+    static const char *const refused[] = {"..", "../outside", "inside/../../outside", "link",
+                                          "link/deep", "/tmp"};
+    for (size_t i = 0; i < sizeof refused / sizeof refused[0]; i++)
+        assert_int_equal(403, export_into(c, refused[i]));
+    assert_int_equal(403, export_into(c, link));
+    assert_int_equal(403, export_into(c, outside));
+    assert_int_equal(403, export_into(c, sibling));
+    assert_int_not_equal(0, access(sibling, F_OK));
+    assert_int_equal(-1, rmdir(root));
+    assert_int_equal(0, rmdir(outside)); /* empty */
+    assert_int_equal(200, export_into(c, inside));
+    assert_int_equal(200, export_into(c, "relative/deep"));
+    assert_int_equal(200, export_into(c, ""));
+    tempdir_join(&c->dir, "out/relative/deep/manifest.tsv", inside);
+    assert_int_equal(0, access(inside, F_OK));
+}
+
 static void local_role_says_what_other_users_may_do(void **state)
 {
     callers_case *c = *state;
@@ -211,6 +257,43 @@ static void secrets_that_others_can_read_are_refused(void **state)
     start(c, "agent", (const char *[]){"--token-file", tokens, NULL});
 }
 
+enum { WAITERS = 40, FEW_FILES = 64 };
+
+static int connect_to(const char *address)
+{
+    const char *port = strrchr(address, ':');
+    const struct sockaddr_in to = {.sin_family = AF_INET,
+                                   .sin_port = htons((uint16_t)atoi(port + 1)),
+                                   .sin_addr.s_addr = htonl(INADDR_LOOPBACK)};
+    const int fd = socket(AF_INET, SOCK_STREAM | SOCK_CLOEXEC, 0);
+    assert_true(fd >= 0);
+    assert_int_equal(0, connect(fd, (const struct sockaddr *)&to, sizeof to));
+    return fd;
+}
+
+/* The limit is this process's, too, from here on: the last case. */
+static void with_few_files_connections_wait(void **state)
+{
+    callers_case *c = *state;
+    static const char request[] = "POST /v1/logs HTTP/1.1\r\nHost: localhost\r\n"
+                                  "Content-Type: application/json\r\nContent-Length: 2\r\n"
+                                  "Connection: close\r\n\r\n{}";
+    const struct rlimit few = {.rlim_cur = FEW_FILES, .rlim_max = FEW_FILES};
+    int fds[WAITERS];
+    assert_int_equal(0, setrlimit(RLIMIT_NOFILE, &few));
+    start(c, "agent", NULL);
+    for (int i = 0; i < WAITERS; i++)
+        fds[i] = connect_to(c->daemon.http);
+    for (int i = WAITERS - 1; i >= 0; i--)
+        assert_int_equal(sizeof request - 1, write(fds[i], request, sizeof request - 1));
+    for (int i = 0; i < WAITERS; i++) {
+        char answer[16] = "";
+        assert_int_equal(12, recv(fds[i], answer, 12, MSG_WAITALL));
+        assert_string_equal("HTTP/1.1 200", answer);
+        (void)close(fds[i]);
+    }
+}
+
 #define CALLERS_CASE(f) cmocka_unit_test_setup_teardown(f, set_up, tear_down)
 
 TEST_FILE()
@@ -218,10 +301,12 @@ TEST_FILE()
     const struct CMUnitTest tests[] = {
         CALLERS_CASE(another_user_may_send_to_an_agent_and_see_its_metrics),
         CALLERS_CASE(another_user_may_not_query_or_export),
+        CALLERS_CASE(callers_export_below_one_directory_only),
         CALLERS_CASE(local_role_says_what_other_users_may_do),
         CALLERS_CASE(a_token_is_required_of_everybody),
         CALLERS_CASE(what_a_daemon_makes_is_its_users_alone),
         CALLERS_CASE(secrets_that_others_can_read_are_refused),
+        CALLERS_CASE(with_few_files_connections_wait),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }
