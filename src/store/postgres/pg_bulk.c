@@ -28,10 +28,11 @@ typedef struct bulk_state {
 static tide_status resume_pipeline(tide_pg_connection *connection, tide_status status,
                                    tide_error *err)
 {
-    for (PGresult *rest = tide_pq.getResult(connection->pg); rest;
-         rest = tide_pq.getResult(connection->pg))
+    for (PGresult *rest = tide_pg_next_result(connection); rest;
+         rest = tide_pg_next_result(connection))
         tide_pq.clear(rest);
-    if (tide_pq.status(connection->pg) == CONNECTION_OK &&
+    (void)tide_pq.setnonblocking(connection->pg, 1);
+    if (!connection->is_lost && tide_pq.status(connection->pg) == CONNECTION_OK &&
         tide_pq.enterPipelineMode(connection->pg) == 1)
         return status;
     const tide_status lost = tide_pg_fail_lost(status < TIDE_OK ? NULL : err, connection);
@@ -40,13 +41,15 @@ static tide_status resume_pipeline(tide_pg_connection *connection, tide_status s
 
 static tide_status start_copy(tide_bulk *bulk, tide_pg_connection *connection, tide_error *err)
 {
-    PGresult *result = tide_pq.exec(connection->pg, bulk->sql->engine[TIDE_ENGINE_POSTGRES].text);
+    PGresult *result = tide_pg_exec(connection, bulk->sql->engine[TIDE_ENGINE_POSTGRES].text);
     tide_status status = TIDE_OK;
     if (tide_pq.resultStatus(result) != PGRES_COPY_IN)
         status = tide_pg_fail_result(err, result, bulk->sql->name);
     else
         bulk->width = tide_pq.nfields(result);
     tide_pq.clear(result);
+    /* Rows that the server does not read yet must not pile up here. */
+    (void)tide_pq.setnonblocking(connection->pg, 0);
     return status < TIDE_OK ? resume_pipeline(connection, status, err) : TIDE_OK;
 }
 
@@ -181,7 +184,7 @@ static tide_status finish_copy(const tide_bulk *bulk, bool is_kept, tide_error *
     }
     if (tide_pq.putCopyEnd(pg, is_kept && status >= TIDE_OK ? NULL : "given up") != 1)
         return tide_pg_fail_lost(err, state->connection);
-    PGresult *result = tide_pq.getResult(pg);
+    PGresult *result = tide_pg_next_result(state->connection);
     if (tide_pq.resultStatus(result) != PGRES_COMMAND_OK && status >= TIDE_OK)
         status = tide_pg_fail_result(err, result, bulk->sql->name);
     tide_pq.clear(result);

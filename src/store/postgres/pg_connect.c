@@ -11,11 +11,11 @@
 #include "tidemark_sql.h"
 
 enum {
-    CONNECT_S_MIN = 2, /* libpq's least */
-    CONNECT_S_MAX = 10,
-    REFUSAL_US = 2000000, /* limit of the second try, which finds the reason of a refusal */
+    CONNECT_US = 20000000, /* for a host to answer; it may have two addresses */
+    SILENCE_MS_MIN = 2000, /* after which the kernel gives up a peer that acknowledges nothing */
+    SILENCE_MS_MAX = 10000,
     SQLSTATE_LEN = 5,
-    OPTION_MAX = 11,
+    OPTION_MAX = 10,
     ANY_HOST = -1, /* libpq's choice */
 };
 
@@ -39,26 +39,22 @@ static void receive_notice(void *arg, const PGresult *result)
 typedef struct connect_options {
     const char *keys[OPTION_MAX];
     const char *values[OPTION_MAX];
-    char connect_s[16];
-    char user_ms[16];
+    char silence_ms[16];
 } connect_options;
 
-/* Values of the URL override those before it. The encoding and the choice of a server override the URL.
- * choice NULL: any host. is_any: also one that the URL does not admit. */
+/* Values of the URL override those before it. The encoding and the choice of a server override the
+ * URL. choice NULL: any host. is_any: also one that the URL does not admit. */
 static void fill_options(connect_options *out, const char *url, const tide_pg_endpoint *choice,
                          bool is_any, int64_t until_us)
 {
-    const int64_t left_us = until_us - tide_cond_until(0);
-    int64_t left_s = left_us / 1000000;
-    if (left_s < CONNECT_S_MIN)
-        left_s = CONNECT_S_MIN;
-    if (left_s > CONNECT_S_MAX)
-        left_s = CONNECT_S_MAX;
-    (void)snprintf(out->connect_s, sizeof out->connect_s, "%d", (int)left_s);
-    (void)snprintf(out->user_ms, sizeof out->user_ms, "%d", (int)left_s * 1000);
+    int64_t silence_ms = (until_us - tide_cond_until(0)) / 1000;
+    if (silence_ms < SILENCE_MS_MIN)
+        silence_ms = SILENCE_MS_MIN;
+    if (silence_ms > SILENCE_MS_MAX)
+        silence_ms = SILENCE_MS_MAX;
+    (void)snprintf(out->silence_ms, sizeof out->silence_ms, "%d", (int)silence_ms);
     const char *const pairs[][2] = {
-        {"connect_timeout", out->connect_s},
-        {"tcp_user_timeout", out->user_ms},
+        {"tcp_user_timeout", out->silence_ms},
         {"keepalives_idle", "30"},
         {"dbname", url},
         {"fallback_application_name", "tidemark"},
@@ -79,22 +75,10 @@ static void fill_options(connect_options *out, const char *url, const tide_pg_en
     out->values[count] = NULL;
 }
 
-/* ---- refusals ---- */
-
-/* "FATAL:  28P01: text": the state between two colons. NULL: there is none. */
-static const char *find_sqlstate(const char *text)
-{
-    static const char letters[] = "0123456789ABCDEFGHIJKLMNOPQRSTUVWXYZ";
-    for (const char *at = strstr(text, ":  "); at; at = strstr(at + 1, ":  "))
-        if (strspn(at + 3, letters) == SQLSTATE_LEN && at[3 + SQLSTATE_LEN] == ':')
-            return at + 3;
-    return NULL;
-}
-
-/* libpq has no SQLSTATE of a connection that failed. It writes it into its message when it is verbose,
- * which can be set only between start and end of connecting. So a server that refused is tried once
- * more. The second try may succeed. */
-static PGconn *try_verbosely(const connect_options *options, int64_t until_us)
+/* PQconnectdb cannot be ended early, and waits whole seconds. Besides, libpq has no SQLSTATE of a
+ * connection that failed: it is part of the message if errors are verbose, which can be set only
+ * between start and end of connecting. */
+static PGconn *connect_until(const connect_options *options, int64_t until_us)
 {
     PGconn *pg = tide_pq.connectStartParams(options->keys, options->values, 1);
     if (!pg)
@@ -106,71 +90,74 @@ static PGconn *try_verbosely(const connect_options *options, int64_t until_us)
         struct pollfd ready = {.fd = tide_pq.socket(pg),
                                .events = state == PGRES_POLLING_READING ? POLLIN : POLLOUT};
         const int64_t left_us = until_us - tide_cond_until(0);
-        if (left_us <= 0 || poll(&ready, 1, (int)(left_us / 1000) + 1) < 0)
+        if (left_us <= 0 || (poll(&ready, 1, (int)(left_us / 1000) + 1) < 0 && errno != EINTR))
             break;
-        state = tide_pq.connectPoll(pg);
+        if (ready.revents != 0)
+            state = tide_pq.connectPoll(pg);
     }
     (void)tide_pq.setErrorVerbosity(pg, PQERRORS_DEFAULT);
     return pg;
+}
+
+/* ---- refusals ---- */
+
+/* "FATAL:  28P01: text" becomes "FATAL:  text". "": the message has no SQLSTATE. */
+static void cut_sqlstate(char *text, char out[SQLSTATE_LEN + 1])
+{
+    static const char letters[] = "0123456789ABCDEFGHIJKLMNOPQRSTUVWXYZ";
+    out[0] = '\0';
+    for (char *at = strstr(text, ":  "); at; at = strstr(at + 1, ":  ")) {
+        char *state = at + 3;
+        if (strspn(state, letters) != SQLSTATE_LEN || state[SQLSTATE_LEN] != ':')
+            continue;
+        (void)snprintf(out, SQLSTATE_LEN + 1, "%.*s", SQLSTATE_LEN, state);
+        memmove(state, state + SQLSTATE_LEN + 2, strlen(state + SQLSTATE_LEN + 2) + 1);
+        return;
+    }
 }
 
 static tide_status status_of_refusal(const PGconn *pg, const char *sqlstate)
 {
     if (tide_pq.connectionNeedsPassword(pg))
         return TIDE_E_UNAUTHENTICATED;
-    if (!sqlstate)
+    if (!sqlstate[0])
         return TIDE_E_UNAVAILABLE;
-    if (strncmp(sqlstate, "3D000", SQLSTATE_LEN) == 0)
+    if (strcmp(sqlstate, "3D000") == 0)
         return TIDE_E_NOT_FOUND;
     return tide_pg_status_of(sqlstate);
 }
 
-static void copy_line(char *out, size_t size, const char *text)
+static tide_status fail_connect(tide_error *err, const tide_pg_connection *connection)
 {
-    (void)snprintf(out, size, "%s", text);
-    out[strcspn(out, "\n")] = '\0';
-}
-
-static tide_status fail_connect(tide_error *err, const tide_pg_connection *connection,
-                                const char *sqlstate)
-{
-    const tide_status status = status_of_refusal(connection->pg, sqlstate);
     char line[400];
-    copy_line(line, sizeof line, tide_pq.errorMessage(connection->pg));
-    return tide_fail(err, status, "cannot connect to %s: %s%s%.*s%s", connection->store->name, line,
-                     sqlstate ? " (" : "", sqlstate ? SQLSTATE_LEN : 0, sqlstate ? sqlstate : "",
-                     sqlstate ? ")" : "");
+    char sqlstate[SQLSTATE_LEN + 1];
+    (void)snprintf(line, sizeof line, "%s", tide_pq.errorMessage(connection->pg));
+    line[strcspn(line, "\n")] = '\0';
+    cut_sqlstate(line, sqlstate);
+    return tide_fail(err, status_of_refusal(connection->pg, sqlstate),
+                     "cannot connect to %s: %s%s%s%s", connection->store->name, line,
+                     sqlstate[0] ? " (" : "", sqlstate, sqlstate[0] ? ")" : "");
 }
 
-static tide_status connect_server(tide_pg_connection *connection, int host, bool is_any,
-                                  int64_t until_us, tide_error *err)
+/* TIDE_E_TIMEOUT: no answer by until_us. */
+static tide_status connect_server(tide_pg_connection *connection, bool is_any, int64_t until_us,
+                                  tide_error *err)
 {
     const tide_pg_engine *engine = tide_pg_engine_of(connection->store);
+    const bool is_chosen = connection->host != ANY_HOST;
     connect_options options;
     tide_pg_endpoint choice;
-    if (host != ANY_HOST)
-        tide_pg_hosts_get(&engine->hosts, host, &choice);
-    fill_options(&options, engine->url, host == ANY_HOST ? NULL : &choice, is_any, until_us);
-    connection->pg = tide_pq.connectdbParams(options.keys, options.values, 1);
+    if (is_chosen)
+        tide_pg_hosts_get(&engine->hosts, connection->host, &choice);
+    fill_options(&options, engine->url, is_chosen ? &choice : NULL, is_any, until_us);
+    connection->pg = connect_until(&options, until_us);
     TIDE_NEED_MEMORY(connection->pg, err);
-    if (tide_pq.status(connection->pg) == CONNECTION_OK)
-        return TIDE_OK;
-    /* Two spaces behind a colon: a message of the server. */
-    if (!strstr(tide_pq.errorMessage(connection->pg), ":  "))
-        return fail_connect(err, connection, NULL);
-    const int64_t again_until_us = tide_cond_until(REFUSAL_US);
-    PGconn *again = try_verbosely(&options, again_until_us < until_us ? again_until_us : until_us);
-    if (again && tide_pq.status(again) == CONNECTION_OK) {
-        tide_pq.finish(connection->pg);
-        connection->pg = again;
-        return TIDE_OK;
-    }
-    char sqlstate[SQLSTATE_LEN + 1] = "";
-    const char *found = again ? find_sqlstate(tide_pq.errorMessage(again)) : NULL;
-    if (found)
-        (void)snprintf(sqlstate, sizeof sqlstate, "%.*s", SQLSTATE_LEN, found);
-    tide_pq.finish(again);
-    return fail_connect(err, connection, found ? sqlstate : NULL);
+    if (tide_pq.status(connection->pg) == CONNECTION_BAD)
+        return fail_connect(err, connection);
+    if (tide_pq.status(connection->pg) != CONNECTION_OK)
+        return TIDE_E_TIMEOUT;
+    /* A server that reads nothing must not hold up a call that sends much. */
+    return tide_pq.setnonblocking(connection->pg, 1) == 0 ? TIDE_OK : fail_connect(err, connection);
 }
 
 /* ---- identity of the server ---- */
@@ -287,14 +274,17 @@ static tide_status identify(tide_pg_connection *connection, tide_error *err)
     return TIDE_OK;
 }
 
+/* TIDE_E_TIMEOUT: no answer by until_us. */
 static tide_status open_host(tide_pg_connection **out, tide_store *store, int host, bool is_any,
                              int64_t until_us, tide_error *err)
 {
     TIDE_NEW(tide_pg_connection, connection, err);
     connection->store = store;
+    connection->host = host;
     connection->answer_by_us = until_us;
+    connection->is_discardable = true;
     connection->interrupt_slot = -1;
-    tide_status status = connect_server(connection, host, is_any, until_us, err);
+    tide_status status = connect_server(connection, is_any, until_us, err);
     if (status >= TIDE_OK) {
         (void)tide_pq.setNoticeReceiver(connection->pg, receive_notice, connection);
         tide_pg_interrupt_add(connection);
@@ -305,8 +295,86 @@ static tide_status open_host(tide_pg_connection **out, tide_store *store, int ho
         return status;
     }
     connection->answer_by_us = 0;
+    connection->is_discardable = false;
     *out = connection;
     return TIDE_OK;
+}
+
+/* ---- several hosts ---- */
+
+typedef struct host_search {
+    tide_store *store;
+    bool is_sought; /* a primary */
+    int64_t until_us;
+    tide_pg_connection *found;   /* what was sought */
+    tide_pg_connection *standby; /* in its stead */
+    uint64_t silent;             /* hosts that did not answer, by their bits */
+    tide_status status;          /* of the failure that is reported */
+    tide_error err;
+    bool is_refused; /* by a server: libpq would not try another one either */
+} host_search;
+
+static uint64_t bit_of(int host)
+{
+    return UINT64_C(1) << (host & 63);
+}
+
+/* The words of a server are worth more than those of a machine that nothing listens on. */
+static void note_failure(host_search *s, int host, tide_status status, const tide_error *err)
+{
+    if (status == TIDE_E_TIMEOUT)
+        s->silent |= bit_of(host);
+    else
+        s->silent &= ~bit_of(host);
+    s->is_refused =
+        status != TIDE_E_TIMEOUT && status != TIDE_E_UNAVAILABLE && status != TIDE_E_BUSY;
+    if (status == TIDE_E_TIMEOUT ||
+        (s->status < TIDE_OK && !s->is_refused && !strstr(err->text, "FATAL")))
+        return;
+    s->status = status;
+    s->err = *err;
+}
+
+static void try_host(host_search *s, int host, int64_t limit_us)
+{
+    const int64_t host_until_us = tide_cond_until(limit_us);
+    tide_pg_connection *opened = NULL;
+    tide_error err = {.status = TIDE_OK};
+    const tide_status status =
+        open_host(&opened, s->store, host, true,
+                  host_until_us < s->until_us ? host_until_us : s->until_us, &err);
+    if (status < TIDE_OK) {
+        note_failure(s, host, status, &err);
+        return;
+    }
+    s->silent &= ~bit_of(host);
+    if (!s->is_sought || !opened->is_on_standby)
+        s->found = opened;
+    else if (!s->standby)
+        s->standby = opened;
+    else
+        tide_pg_connection_close(opened);
+}
+
+/* In the order of the URL, but hosts that were silent come last. A host that answers nothing, a
+ * pooler say whose server is gone, is left for the next one, and has a longer limit if no other is of
+ * use. */
+static void search_hosts(host_search *s)
+{
+    tide_pg_engine *engine = tide_pg_engine_of(s->store);
+    const int count = engine->hosts.count;
+    const uint64_t known = atomic_load(&engine->silent_hosts);
+    for (int round = 0; round < 3; round++)
+        for (int i = 0; i < count; i++) {
+            const bool is_due = round == 2 ? (s->silent & bit_of(i)) != 0
+                                           : ((known & bit_of(i)) != 0) == (round == 1);
+            if (is_due && !s->found && !s->is_refused && tide_cond_until(0) < s->until_us)
+                try_host(s, i, round == 2 ? CONNECT_US : TIDE_PG_HOST_US);
+        }
+    atomic_store(&engine->silent_hosts, s->silent);
+    if (!s->found)
+        s->found = TIDE_TAKE(s->standby);
+    tide_pg_connection_close(s->standby);
 }
 
 tide_status tide_pg_connection_open(tide_pg_connection **out, tide_store *store, bool is_write,
@@ -314,28 +382,34 @@ tide_status tide_pg_connection_open(tide_pg_connection **out, tide_store *store,
 {
     const tide_pg_hosts *hosts = &tide_pg_engine_of(store)->hosts;
     const bool is_primary_only = hosts->wanted == TIDE_PG_WANTED_PRIMARY;
-    const bool is_sought = is_primary_only || (is_write && hosts->wanted != TIDE_PG_WANTED_STANDBY);
-    TIDE_TRY(open_host(out, store, ANY_HOST, is_sought, until_us, err));
-    const int count = is_sought && hosts->count > 1 ? hosts->count : 0;
-    for (int i = 0; i < count && (*out)->is_on_standby; i++) {
-        tide_pg_connection *other = NULL;
-        tide_error ignored;
-        if (open_host(&other, store, i, true, until_us, &ignored) < TIDE_OK)
-            continue;
-        if (other->is_on_standby) {
-            tide_pg_connection_close(other);
-        } else {
-            tide_pg_connection_close(*out);
-            *out = other;
-        }
+    host_search s = {.store = store,
+                     .is_sought =
+                         is_primary_only || (is_write && hosts->wanted != TIDE_PG_WANTED_STANDBY),
+                     .until_us = until_us};
+    if (hosts->count > 1 && hosts->wanted != TIDE_PG_WANTED_STANDBY) {
+        search_hosts(&s);
+    } else {
+        const int64_t limit_us = tide_cond_until(CONNECT_US);
+        s.status = open_host(&s.found, store, ANY_HOST, s.is_sought,
+                             limit_us < until_us ? limit_us : until_us, &s.err);
     }
-    if (!is_primary_only || !(*out)->is_on_standby)
-        return TIDE_OK;
-    tide_pg_connection_close(TIDE_TAKE(*out));
-    return tide_fail(err, TIDE_E_UNAVAILABLE,
-                     "cannot connect to %s: read-only standby, and the URL asks for a primary; "
-                     "promote one, or name it in the URL",
-                     store->name);
+    if (!s.found) {
+        if (s.status >= TIDE_OK || s.status == TIDE_E_TIMEOUT)
+            return tide_fail(err, TIDE_E_UNAVAILABLE, "cannot connect to %s: no response in time",
+                             store->name);
+        if (err)
+            *err = s.err;
+        return s.status;
+    }
+    if (is_primary_only && s.found->is_on_standby) {
+        tide_pg_connection_close(s.found);
+        return tide_fail(err, TIDE_E_UNAVAILABLE,
+                         "cannot connect to %s: read-only standby, and the URL asks for a primary; "
+                         "promote one, or name it in the URL",
+                         store->name);
+    }
+    *out = s.found;
+    return TIDE_OK;
 }
 
 void tide_pg_connection_close(tide_pg_connection *connection)

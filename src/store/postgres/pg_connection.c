@@ -11,7 +11,13 @@
 #include "base/thread.h"
 #include "tidemark_sql.h"
 
-enum { CANCEL_GRACE_US = 1000000 };
+enum { CANCEL_US_MAX = 1000000 };
+
+int64_t tide_pg_cancel_us(const tide_store *store)
+{
+    const int64_t part_us = store->options.timeout_us / 4;
+    return part_us < CANCEL_US_MAX ? part_us : CANCEL_US_MAX;
+}
 
 /* ---- commands ---- */
 
@@ -188,6 +194,26 @@ tide_status tide_pg_fail_result(tide_error *err, const PGresult *result, const c
                      sqlstate ? sqlstate : "connection lost");
 }
 
+/* Named statements are a session's own. One that is gone, or exists before it was prepared, is of another
+ * session. */
+static bool is_other_session(const PGresult *result)
+{
+    const char *sqlstate = tide_pq.resultErrorField(result, PG_DIAG_SQLSTATE);
+    return sqlstate && (strcmp(sqlstate, "42P05") == 0 || strcmp(sqlstate, "26000") == 0);
+}
+
+tide_status tide_pg_fail_response(tide_error *err, const tide_pg_connection *connection,
+                                  const PGresult *result, const char *what)
+{
+    if (connection->is_pooled || !is_other_session(result))
+        return tide_pg_fail_result(err, result, what);
+    return tide_fail_advised(err, TIDE_E_INVALID,
+                             "cannot use %s as a direct connection: a pooler in transaction mode "
+                             "gave it another session; leave --pg-pooler out, or pass --pg-pooler "
+                             "transaction",
+                             connection->store->name);
+}
+
 static tide_sql_value value_at(const PGresult *result, int column)
 {
     return tide_pg_decode(tide_pq.getvalue(result, 0, column), tide_pq.getlength(result, 0, column),
@@ -326,8 +352,11 @@ static bool wait_readable(tide_pg_connection *connection, int64_t until_us)
 {
     while (tide_pq.isBusy(connection->pg)) {
         const int64_t left_us = until_us - tide_cond_until(0);
-        struct pollfd ready = {.fd = tide_pq.socket(connection->pg), .events = POLLIN};
-        if (left_us <= 0 || (poll(&ready, 1, (int)(left_us / 1000) + 1) < 0 && errno != EINTR) ||
+        const int unsent = tide_pq.flush(connection->pg);
+        struct pollfd ready = {.fd = tide_pq.socket(connection->pg),
+                               .events = (short)(unsent > 0 ? POLLIN | POLLOUT : POLLIN)};
+        if (unsent < 0 || left_us <= 0 ||
+            (poll(&ready, 1, (int)(left_us / 1000) + 1) < 0 && errno != EINTR) ||
             tide_pq.consumeInput(connection->pg) != 1)
             return false;
     }
@@ -338,13 +367,15 @@ static bool wait_readable(tide_pg_connection *connection, int64_t until_us)
  * answer to that gives the reason. */
 static void abandon(tide_pg_connection *connection)
 {
-    const int64_t until_us = tide_cond_until(CANCEL_GRACE_US);
+    const int64_t until_us = connection->answer_by_us + tide_pg_cancel_us(connection->store);
     cancel_until(connection->pg, until_us);
+    /* In a pipeline one NULL ends each response, outside of it the only one. */
     bool is_end = false;
-    while (!is_end && wait_readable(connection, until_us) &&
-           tide_pq.status(connection->pg) == CONNECTION_OK) {
+    for (int nulls = 0; !is_end && nulls < 2 && wait_readable(connection, until_us) &&
+                        tide_pq.status(connection->pg) == CONNECTION_OK;) {
         PGresult *result = tide_pq.getResult(connection->pg);
         is_end = tide_pq.resultStatus(result) == PGRES_PIPELINE_SYNC;
+        nulls = result ? 0 : nulls + 1;
         tide_pq.clear(result);
     }
 }
@@ -354,12 +385,42 @@ PGresult *tide_pg_next_result(tide_pg_connection *connection)
     if (connection->answer_by_us > 0 && !wait_readable(connection, connection->answer_by_us)) {
         if (tide_cond_until(0) >= connection->answer_by_us) {
             connection->has_timed_out = true;
-            abandon(connection);
+            if (!connection->is_discardable)
+                abandon(connection);
         }
         connection->is_lost = true;
         return NULL;
     }
     return tide_pq.getResult(connection->pg);
+}
+
+static PGresult *read_last_result(tide_pg_connection *connection)
+{
+    PGresult *last = NULL;
+    for (PGresult *result = tide_pg_next_result(connection); result;
+         result = tide_pg_next_result(connection)) {
+        tide_pq.clear(last);
+        last = result;
+        if (tide_pq.resultStatus(result) == PGRES_COPY_IN)
+            return result;
+    }
+    if (!connection->is_lost)
+        return last;
+    tide_pq.clear(last);
+    return NULL;
+}
+
+PGresult *tide_pg_exec(tide_pg_connection *connection, const char *text)
+{
+    return tide_pq.sendQuery(connection->pg, text) == 1 ? read_last_result(connection) : NULL;
+}
+
+PGresult *tide_pg_exec_params(tide_pg_connection *connection, const char *text, int count,
+                              const char *const *values)
+{
+    const int is_sent =
+        tide_pq.sendQueryParams(connection->pg, text, count, NULL, values, NULL, NULL, 0);
+    return is_sent == 1 ? read_last_result(connection) : NULL;
 }
 
 /* ---- answers ---- */
@@ -399,7 +460,7 @@ static tide_status fail_answer(tide_pg_connection *connection,
         return tide_fail(err, TIDE_E_UNAVAILABLE, "%s is a read-only standby",
                          connection->store->name);
     }
-    return tide_pg_fail_result(err, result, name_expectation(expectation));
+    return tide_pg_fail_response(err, connection, result, name_expectation(expectation));
 }
 
 static tide_status read_answer(tide_pg_connection *connection, tide_pg_expectation *expectation,

@@ -13,7 +13,8 @@
  * Statements are described once per connection. The types of their parameters determine the binary form
  * of each value.
  *
- * Every wait ends at answer_by_us. What is abandoned then is cancelled on the server.
+ * Every wait ends at answer_by_us. What is abandoned then is cancelled on the server, within
+ * tide_pg_cancel_us.
  *
  * Threads: a connection belongs to one thread at a time. */
 #pragma once
@@ -22,7 +23,12 @@
 #include "store/postgres/pq_library.h"
 #include "store/statement_map.h"
 
-enum { TIDE_PG_XID_SIZE = 24, TIDE_PG_SERVER_SIZE = 96 };
+enum {
+    TIDE_PG_XID_SIZE = 24,
+    TIDE_PG_SERVER_SIZE = 96,
+    /* For one of several hosts to answer, before another one is tried. */
+    TIDE_PG_HOST_US = 3000000,
+};
 
 typedef struct tide_pg_statement {
     char name[24]; /* "": unnamed, behind a proxy */
@@ -72,6 +78,7 @@ typedef struct tide_pg_belief {
 typedef struct tide_pg_connection {
     tide_store *store;
     PGconn *pg;
+    int host;                         /* of the URL, from 0; below 0: libpq's choice */
     char server[TIDE_PG_SERVER_SIZE]; /* which running server this is; see identity_host */
     bool is_pooled;                   /* through a proxy */
     bool has_wal;                     /* the server permits its WAL and control functions */
@@ -97,6 +104,7 @@ typedef struct tide_pg_connection {
     bool is_stale;       /* the guard refused: the server is not what the process believes */
     bool is_alone;       /* shares its transaction with no other closure */
     bool has_lost_run;   /* the response to an earlier commit of its closure was lost */
+    int attempt;         /* of the call, from 0 */
     bool is_split;       /* the transaction that it shared failed: run it alone */
     bool is_resolved;    /* its outcome is known, and durable if it succeeded */
     bool is_on_standby;
@@ -109,6 +117,7 @@ typedef struct tide_pg_connection {
     bool has_timed_out;    /* lost because answer_by_us passed */
     bool has_warned;       /* the server sent a WARNING */
     bool has_standby_wait; /* ... that a wait for a synchronous standby was given up */
+    bool is_discardable; /* what was sent has no effect, and is abandoned without a cancellation */
     int interrupt_slot;    /* pg_interrupt.c; below 0: none */
     int64_t answer_by_us;  /* real time by which the server must answer; 0: no limit */
     struct tide_pg_connection *next;
@@ -120,9 +129,10 @@ typedef struct tide_pg_connection {
  * For a write, and for every call where the URL asks for a primary, all hosts are tried until one is a
  * primary by its own answer: a pooler reports the parameters of the server that it reached first, so
  * libpq's choice by them is not reliable. A write gets a standby if there is no primary; where the URL
- * asks for one, that is TIDE_E_UNAVAILABLE.
+ * asks for one, that is TIDE_E_UNAVAILABLE. A host that does not answer within TIDE_PG_HOST_US is left
+ * for the others.
  *
- * TIDE_E_UNAVAILABLE, TIDE_E_TIMEOUT: waiting may help. Other statuses: the server's own reason. */
+ * TIDE_E_UNAVAILABLE: waiting may help. Other statuses: the server's own reason. */
 TIDE_MUST_CHECK tide_status tide_pg_connection_open(tide_pg_connection **out, tide_store *store,
                                                     bool is_write, int64_t until_us,
                                                     tide_error *err);
@@ -141,9 +151,22 @@ bool tide_pg_connection_is_lost(const tide_pg_connection *connection);
 /* A refusal by the server, with its text. */
 tide_status tide_pg_fail_result(tide_error *err, const PGresult *result, const char *what);
 
+/* The same for a command of a transaction. TIDE_E_INVALID: a pooler stands in front of the server, although
+ * none was recognised or the store's options exclude it. */
+tide_status tide_pg_fail_response(tide_error *err, const tide_pg_connection *connection,
+                                  const PGresult *result, const char *what);
+
 /* Note that the connection is lost, and report it. TIDE_E_TIMEOUT after a deadline, otherwise
  * TIDE_E_UNAVAILABLE. */
 tide_status tide_pg_fail_lost(tide_error *err, tide_pg_connection *connection);
+
+/* The part of a call's time that is kept to cancel what it abandons. */
+int64_t tide_pg_cancel_us(const tide_store *store);
+
+/* PQexec, but not beyond answer_by_us, outside of pipeline mode. NULL: the connection is lost. */
+PGresult *tide_pg_exec(tide_pg_connection *connection, const char *text);
+PGresult *tide_pg_exec_params(tide_pg_connection *connection, const char *text, int count,
+                              const char *const *values);
 
 /* Queue a command or a query; the next sync reads the response. */
 TIDE_MUST_CHECK tide_status tide_pg_send(tide_pg_connection *connection, tide_pg_command command,

@@ -12,6 +12,8 @@
  * Threads: any; the pool's lock covers idle and connection_count. */
 #pragma once
 
+#include <stdatomic.h>
+
 #include "base/combiner.h"
 #include "store/postgres/pg_connection.h"
 #include "store/postgres/pg_flush.h"
@@ -28,6 +30,7 @@ typedef struct tide_pg_engine {
     /* Of the last connection that was made. */
     bool is_pooled;
     bool is_reduced;
+    _Atomic uint64_t silent_hosts; /* by their bits: they did not answer in time */
     tide_combiner *groups;
     tide_pg_flusher flusher;
     tide_pg_listener listener;
@@ -55,6 +58,10 @@ static inline bool tide_pg_has_choice(const tide_store *store)
     return hosts->count > 1 && hosts->wanted != TIDE_PG_WANTED_STANDBY;
 }
 void tide_pg_release(tide_pg_connection *connection);
+
+/* The host of this connection does not answer: others are tried first, and its idle connections are
+ * closed. */
+void tide_pg_note_silent(const tide_pg_connection *connection);
 
 /* The same for the first connection of a store: one that is starting up is waited for, one that is
  * not there is reported at once. */

@@ -24,12 +24,18 @@ static bool is_standby_awaited(tide_pg_connection *connection)
 {
     tide_error ignored;
     int64_t is_waiting = 0;
-    if (tide_pg_connection_is_lost(connection))
+    const int64_t end_us = connection->answer_by_us + tide_pg_cancel_us(connection->store);
+    const int64_t until_us = tide_cond_until(REASON_US);
+    if (tide_pg_connection_is_lost(connection) || tide_cond_until(0) >= end_us)
         return false;
-    connection->answer_by_us = tide_cond_until(REASON_US);
-    return tide_pg_send(connection, TIDE_PG_STANDBY_WAIT,
-                        (tide_pg_expectation){.value = &is_waiting}, &ignored) >= TIDE_OK &&
-           tide_pg_sync(connection, &ignored) >= TIDE_OK && is_waiting != 0;
+    connection->answer_by_us = until_us < end_us ? until_us : end_us;
+    connection->is_discardable = true;
+    const bool is_known =
+        tide_pg_send(connection, TIDE_PG_STANDBY_WAIT, (tide_pg_expectation){.value = &is_waiting},
+                     &ignored) >= TIDE_OK &&
+        tide_pg_sync(connection, &ignored) >= TIDE_OK;
+    connection->is_discardable = false;
+    return is_known && is_waiting != 0;
 }
 
 /* Everything that was in the WAL when the transaction began is durable now: a server that has less of it

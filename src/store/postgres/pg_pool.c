@@ -9,17 +9,14 @@
 #include "store/identity.h"
 #include "store/postgres/pg_engine.h"
 
-enum { CANCEL_US = 500000 };
-
 static const tide_backoff retry_policy = {.base_us = 1000, .cap_us = 250000};
 
 int64_t tide_pg_call_until(const tide_store *store)
 {
     /* What is abandoned is cancelled within the call's time. */
-    const int64_t timeout_us = store->options.timeout_us;
-    const int64_t cancel_us = timeout_us / 8 < CANCEL_US ? timeout_us / 8 : CANCEL_US;
-    return store->open_until_us > 0 ? store->open_until_us
-                                    : tide_cond_until(timeout_us - cancel_us);
+    const int64_t until_us = store->open_until_us > 0 ? store->open_until_us
+                                                      : tide_cond_until(store->options.timeout_us);
+    return until_us - tide_pg_cancel_us(store);
 }
 
 /* ---- identity ---- */
@@ -201,6 +198,30 @@ tide_status tide_pg_connect_first(tide_store *store, int64_t until_us, tide_erro
     assert(first);
     tide_pg_release(first);
     return TIDE_OK;
+}
+
+void tide_pg_note_silent(const tide_pg_connection *connection)
+{
+    tide_pg_engine *engine = connection->store->engine;
+    tide_pg_connection *silent = NULL;
+    (void)atomic_fetch_or(&engine->silent_hosts, UINT64_C(1) << (connection->host & 63));
+    (void)pthread_mutex_lock(&engine->lock);
+    for (tide_pg_connection **at = &engine->idle; *at;) {
+        tide_pg_connection *idle = *at;
+        if (idle->host != connection->host) {
+            at = &idle->next;
+            continue;
+        }
+        *at = idle->next;
+        idle->next = silent;
+        silent = idle;
+    }
+    (void)pthread_mutex_unlock(&engine->lock);
+    while (silent) {
+        tide_pg_connection *idle = silent;
+        silent = idle->next;
+        forget_connection(engine, idle);
+    }
 }
 
 void tide_pg_pool_done(tide_pg_engine *engine)

@@ -28,7 +28,7 @@ static tide_status prepare_and_describe(tide_pg_connection *connection,
     for (int answer = 0; answer < 2; answer++) {
         PGresult *result = tide_pg_next_result(connection);
         if (tide_pq.resultStatus(result) != PGRES_COMMAND_OK && status >= TIDE_OK)
-            status = tide_pg_fail_result(err, result, query->sql->name);
+            status = tide_pg_fail_response(err, connection, result, query->sql->name);
         for (int i = 0; answer == 1 && status >= TIDE_OK && i < tide_pq.nparams(result); i++)
             statement->params[i] = tide_pq.paramtype(result, i);
         tide_pq.clear(result);

@@ -136,13 +136,12 @@ static PGresult *query_server(tide_pg_connection *connection, const tide_sql *sq
 {
     const tide_sql_text *text = &sql->engine[TIDE_ENGINE_POSTGRES];
     const char *const values[] = {tables};
-    return tide_pq.execParams(connection->pg, text->text, text->param_count, NULL, values, NULL,
-                              NULL, 0);
+    return tide_pg_exec_params(connection, text->text, text->param_count, values);
 }
 
 static bool run(tide_pg_connection *connection, const char *text)
 {
-    PGresult *result = tide_pq.exec(connection->pg, text);
+    PGresult *result = tide_pg_exec(connection, text);
     const bool is_good = tide_pq.resultStatus(result) == PGRES_COMMAND_OK;
     tide_pq.clear(result);
     return is_good;
@@ -199,8 +198,7 @@ static tide_status send_body(tide_pg_connection *connection, const char *inner, 
         tide_buffer_append(&text, inner, strlen(inner)) < TIDE_OK ||
         tide_buffer_append(&text, "\n;END", 5) < TIDE_OK)
         return tide_fail(err, TIDE_E_LIMIT, "the statement is longer than %d bytes", STATEMENT_MAX);
-    PGresult *result =
-        tide_pq.execParams(connection->pg, tide_buffer_text(&text), 0, NULL, NULL, NULL, NULL, 0);
+    PGresult *result = tide_pg_exec_params(connection, tide_buffer_text(&text), 0, NULL);
     tide_status status = TIDE_OK;
     if (tide_pq.resultStatus(result) != PGRES_COMMAND_OK) {
         const char *state = tide_pq.resultErrorField(result, PG_DIAG_SQLSTATE);

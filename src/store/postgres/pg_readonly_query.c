@@ -7,6 +7,7 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "base/cond_wait.h"
 #include "base/text/timefmt.h"
 #include "store/postgres/pg_connection.h"
 #include "store/postgres/pg_query_guard.h"
@@ -36,7 +37,7 @@ static tide_status begin(tide_pg_connection *connection, const tide_readonly_que
                    "SET LOCAL statement_timeout=%" PRId64 "%s",
                    timeout_ms < INT32_MAX ? timeout_ms : INT32_MAX,
                    has_role ? ";SET LOCAL ROLE tidemark_query" : "");
-    PGresult *result = tide_pq.exec(connection->pg, text);
+    PGresult *result = tide_pg_exec(connection, text);
     const bool is_begun = tide_pq.resultStatus(result) == PGRES_COMMAND_OK;
     const tide_status status =
         is_begun ? TIDE_OK : tide_pg_fail_result(err, result, "cannot begin a query");
@@ -165,13 +166,19 @@ static tide_status handle_result(progress *p, const PGresult *result, tide_error
     return status == PGRES_COMMAND_OK ? TIDE_OK : tide_pg_fail_result(err, result, "query");
 }
 
-/* Wait for the next result, or until the caller leaves. PQgetResult reports a lost connection. */
-static tide_status wait_for_result(const progress *p, PGconn *pg, tide_error *err)
+/* Wait for the next result, or until the caller leaves. tide_pg_next_result reports a lost
+ * connection and the end of the time. */
+static tide_status wait_for_result(const progress *p, const tide_pg_connection *connection,
+                                   tide_error *err)
 {
+    PGconn *pg = connection->pg;
     while (p->query->cancel_fd > 0 && tide_pq.isBusy(pg)) {
+        const int64_t left_us = connection->answer_by_us - tide_cond_until(0);
+        if (left_us <= 0)
+            return TIDE_OK;
         struct pollfd fds[] = {{.fd = tide_pq.socket(pg), .events = POLLIN},
                                {.fd = p->query->cancel_fd, .events = POLLIN}};
-        if (poll(fds, 2, -1) < 0 && errno != EINTR)
+        if (poll(fds, 2, (int)(left_us / 1000) + 1) < 0 && errno != EINTR)
             return TIDE_OK;
         if (fds[1].revents != 0) {
             char ignored[256];
@@ -187,12 +194,14 @@ static tide_status wait_for_result(const progress *p, PGconn *pg, tide_error *er
     return TIDE_OK;
 }
 
-static tide_status read_rows(progress *p, PGconn *pg, tide_error *err)
+static tide_status read_rows(progress *p, tide_pg_connection *connection, tide_error *err)
 {
     tide_status status = TIDE_OK;
     for (;;) {
-        TIDE_TRY(wait_for_result(p, pg, err));
-        PGresult *result = tide_pq.getResult(pg);
+        TIDE_TRY(wait_for_result(p, connection, err));
+        PGresult *result = tide_pg_next_result(connection);
+        if (!result && connection->is_lost)
+            return tide_pg_fail_lost(err, connection);
         if (!result)
             break;
         if (status >= TIDE_OK)
@@ -230,11 +239,11 @@ tide_status tide_pg_readonly_query_run(tide_pg_connection *connection,
         tide_pq.setSingleRowMode(pg) != 1)
         return tide_pg_fail_lost(err, connection);
     progress p = {.query = query};
-    const tide_status status = read_rows(&p, pg, err);
+    const tide_status status = read_rows(&p, connection, err);
     free(p.values);
     free(p.texts);
     if (status < TIDE_OK)
         return name_failure(status, err);
-    tide_pq.clear(tide_pq.exec(pg, "ROLLBACK"));
+    tide_pq.clear(tide_pg_exec(connection, "ROLLBACK"));
     return tide_pq.enterPipelineMode(pg) == 1 ? TIDE_OK : tide_pg_fail_lost(err, connection);
 }

@@ -14,6 +14,7 @@
 #include "base/cleanup.h"
 #include "base/cond_wait.h"
 #include "store/postgres/pg_engine.h"
+#include "store/readonly_query.h"
 
 enum {
     ATTEMPT_MAX = 20,
@@ -104,6 +105,7 @@ static tide_status pg_write(tide_store *store, tide_tx_fn *fn, void *arg, tide_e
         tide_pg_connection *connection = NULL;
         TIDE_TRY(tide_pg_acquire(&connection, store, true, until_us, err));
         assert(connection);
+        connection->attempt = attempt;
         tide_status status = write_once(connection, fn, arg, &is_alone, false, err);
         if (attempt == 0 && was_demoted(connection, status))
             status = TIDE_E_SERIALIZATION;
@@ -136,6 +138,7 @@ static tide_status resolve_by_id(tide_store *store, tide_tx_fn *fn, void *arg, i
         tide_status status = tide_pg_acquire(&connection, store, true, until_us, &found);
         bool is_same_epoch = true;
         if (status >= TIDE_OK) {
+            connection->attempt = attempt;
             status = write_once(connection, fn, arg, &is_alone, true, &found);
             is_same_epoch = strcmp(connection->belief.epoch_id, epoch_id) == 0;
             tide_pg_release(connection);
@@ -158,6 +161,7 @@ static tide_status pg_write_by_id(tide_store *store, tide_tx_fn *fn, void *arg, 
         tide_pg_connection *connection = NULL;
         TIDE_TRY(tide_pg_acquire(&connection, store, true, until_us, err));
         assert(connection);
+        connection->attempt = attempt;
         tide_status status = write_once(connection, fn, arg, &is_alone, false, err);
         if (attempt == 0 && was_demoted(connection, status))
             status = TIDE_E_SERIALIZATION;
@@ -197,6 +201,7 @@ static tide_status pg_read(tide_store *store, tide_tx_fn *fn, void *arg, bool is
         tide_pg_connection *connection = NULL;
         TIDE_TRY(tide_pg_acquire(&connection, store, false, until_us, err));
         assert(connection);
+        connection->attempt = attempt;
         const tide_status status = read_once(connection, fn, arg, is_local, err);
         /* Reading changes nothing: a lost connection is no reason to fail. */
         const bool is_again =
@@ -220,6 +225,8 @@ static tide_status pg_readonly_query(tide_store *store, const tide_readonly_quer
     const int64_t until_us = tide_pg_call_until(store);
     TIDE_TRY(tide_pg_connection_open(&own, store, false, until_us, err));
     int64_t is_flushed = !own->has_wal || !own->can_flush;
+    /* The server ends the statement by itself, unless it is silent. */
+    own->answer_by_us = tide_cond_until(query->timeout_us + tide_pg_cancel_us(store));
     tide_status status = tide_pg_readonly_query_run(own, query, err);
     if (status >= TIDE_OK && !is_flushed) {
         status = tide_pg_send(own, TIDE_PG_FLUSH_PROBE, (tide_pg_expectation){.value = &is_flushed},

@@ -9,6 +9,7 @@
 #include <stdio.h>
 #include <string.h>
 
+#include "base/cond_wait.h"
 #include "store/postgres/pg_engine.h"
 #include "tidemark_sql.h"
 
@@ -106,6 +107,24 @@ static tide_status send_guard(tide_pg_connection *connection, bool with_id, tide
                               (tide_pg_expectation){.is_guard = true}, err);
 }
 
+/* A pooler queues its clients while its server is away. Nothing that has an effect is sent before it has
+ * given the transaction a server, so that another host can be tried. */
+static tide_status await_server(tide_pg_connection *connection, tide_error *err)
+{
+    const int64_t until_us = connection->answer_by_us;
+    const int64_t limit_us = tide_cond_until((int64_t)TIDE_PG_HOST_US << connection->attempt);
+    connection->answer_by_us = limit_us < until_us ? limit_us : until_us;
+    connection->is_discardable = true;
+    const tide_status status = tide_pg_sync(connection, err);
+    connection->is_discardable = false;
+    connection->answer_by_us = until_us;
+    if (!connection->has_timed_out || tide_cond_until(0) >= until_us)
+        return status;
+    connection->has_timed_out = false; /* the call has not */
+    tide_pg_note_silent(connection);
+    return status;
+}
+
 tide_status tide_pg_begin(tide_pg_connection *connection, bool with_id, tide_error *err)
 {
     if (connection->is_begun)
@@ -117,7 +136,9 @@ tide_status tide_pg_begin(tide_pg_connection *connection, bool with_id, tide_err
     if (tide_pg_is_unguarded && connection->is_guarded)
         return TIDE_OK;
     /* By the id a witness looks up the outcome of a commit whose response was lost. */
-    return send_guard(connection, with_id && is_write && !connection->is_synchronous, err);
+    TIDE_TRY(send_guard(connection, with_id && is_write && !connection->is_synchronous, err));
+    const bool is_awaited = connection->is_pooled && tide_pg_has_choice(connection->store);
+    return is_awaited ? await_server(connection, err) : TIDE_OK;
 }
 
 /* ---- the end ---- */
@@ -330,8 +351,10 @@ tide_status tide_pg_script(tide_tx *tx, const char *text, tide_error *err)
     TIDE_TRY(tide_pg_sync(connection, err));
     if (tide_pq.exitPipelineMode(connection->pg) != 1)
         return tide_fail(err, TIDE_E_FAILED, "cannot leave pipeline mode");
-    PGresult *result = tide_pq.exec(connection->pg, text);
+    PGresult *result = tide_pg_exec(connection, text);
     tide_status status = TIDE_OK;
+    if (tide_pg_connection_is_lost(connection))
+        return tide_pg_fail_lost(err, connection);
     if (tide_pq.resultStatus(result) != PGRES_COMMAND_OK &&
         tide_pq.resultStatus(result) != PGRES_TUPLES_OK)
         status = tide_pg_fail_result(err, result, "script");

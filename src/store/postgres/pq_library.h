@@ -30,9 +30,9 @@
     X(enterPipelineMode)                                                                           \
     X(errorMessage)                                                                                \
     X(exec)                                                                                        \
-    X(execParams)                                                                                  \
     X(exitPipelineMode)                                                                            \
     X(finish)                                                                                      \
+    X(flush)                                                                                       \
     X(fname)                                                                                       \
     X(freeCancel)                                                                                  \
     X(freemem)                                                                                     \
@@ -57,12 +57,14 @@
     X(resultStatus)                                                                                \
     X(sendDescribePrepared)                                                                        \
     X(sendPrepare)                                                                                 \
+    X(sendQuery)                                                                                   \
     X(sendQueryParams)                                                                             \
     X(sendQueryPrepared)                                                                           \
     X(serverVersion)                                                                               \
     X(setErrorVerbosity)                                                                           \
     X(setNoticeReceiver)                                                                           \
     X(setSingleRowMode)                                                                            \
+    X(setnonblocking)                                                                              \
     X(socket)                                                                                      \
     X(status)                                                                                      \
     X(transactionStatus)                                                                           \
