@@ -38,43 +38,64 @@ RETURNING CAST(value AS INTEGER);
 
 -- statement: identity_host  only: postgres
 -- What a failover or a restored copy changes: cluster, timeline, database, and the table itself (a dump that is
--- loaded into the same database makes it anew). Then: is this a standby; which running server is it; the process
--- that answers, which behind a proxy is not the one of the connection; the end of the WAL; and may this role write a
--- message into it?
+-- loaded into the same database makes it anew). Then: is this a standby; when was the server started; the process
+-- that answers, which behind a proxy is not the one of the connection; the end of the WAL; may this role write a message into it;
+-- and the last WAL checkpoint, which is not older than the WAL that the server found when it started.
 SELECT (SELECT system_identifier::text FROM pg_control_system()) || '/' ||
        CASE WHEN pg_is_in_recovery() THEN (SELECT to_hex(timeline_id) FROM pg_control_checkpoint())
             ELSE ltrim(lower(substr(pg_walfile_name(pg_current_wal_lsn()), 1, 8)), '0') END || '/' ||
        (SELECT oid::text FROM pg_database WHERE datname = current_database()) || '.' ||
        coalesce(to_regclass('db_metadata')::oid::text, '0'),
        pg_is_in_recovery(),
-       (SELECT system_identifier::text FROM pg_control_system()) || '/' || extract(epoch FROM pg_postmaster_start_time())::text,
-       pg_backend_pid(),
+       extract(epoch FROM pg_postmaster_start_time())::text, pg_backend_pid(),
        CASE WHEN NOT pg_is_in_recovery() THEN pg_current_wal_insert_lsn() END,
        (SELECT bool_and(has_function_privilege(oid, 'EXECUTE')) FROM pg_proc
-        WHERE proname = 'pg_logical_emit_message' AND pronamespace = 'pg_catalog'::regnamespace);
+        WHERE proname = 'pg_logical_emit_message' AND pronamespace = 'pg_catalog'::regnamespace),
+       (SELECT checkpoint_lsn FROM pg_control_checkpoint());
 
 -- statement: identity_host_reduced  only: postgres
 -- The same where the server refuses its control or WAL functions (managed services): a part that is not known is '-', and
 -- equals any other.
 SELECT '-/-/' || (SELECT oid::text FROM pg_database WHERE datname = current_database()) || '.' ||
        coalesce(to_regclass('db_metadata')::oid::text, '0'),
-       pg_is_in_recovery(), '', pg_backend_pid(), CAST(NULL AS pg_lsn), false;
+       pg_is_in_recovery(), extract(epoch FROM pg_postmaster_start_time())::text, pg_backend_pid(), CAST(NULL AS pg_lsn), false,
+       CAST(NULL AS pg_lsn);
 
 -- statement: epoch_is_known  only: postgres
--- Does this history have an epoch that was seen elsewhere? An operator may have begun one in its stead, and named it.
-SELECT count(*) > 0 FROM epochs
+-- Does this history have an epoch that was seen elsewhere? An operator may have begun one in its stead, and named it. Then: does it
+-- have the epoch itself?
+SELECT count(*) > 0, coalesce(bool_or(epoch_id = :epoch_id), false) FROM epochs
 WHERE epoch_id = :epoch_id OR (reason = 'operator' AND position(CAST(:epoch_id AS text) IN evidence) > 0);
+
+-- statement: server_start_check  only: postgres
+-- What the store knows of the starts of its server (server_starts): the newest; whether the one that was seen elsewhere is among
+-- them, or an epoch has begun because it is not; and the WAL that the start behind it found, in the same epoch.
+SELECT coalesce(n.number, 0), coalesce(n.start_id, ''), coalesce(n.started, ''),
+       :seen = '' OR EXISTS (SELECT 1 FROM server_starts WHERE start_id = :seen)
+                  OR EXISTS (SELECT 1 FROM epochs WHERE position(CAST(:seen AS text) IN evidence) > 0),
+       coalesce((SELECT next.wal - '0/0'::pg_lsn FROM server_starts seen JOIN server_starts next ON next.number > seen.number
+                 WHERE seen.start_id = :seen AND next.epoch = :epoch ORDER BY next.number LIMIT 1), 0)::bigint
+FROM (SELECT 1) AS one LEFT JOIN (SELECT number, start_id, started FROM server_starts ORDER BY number DESC LIMIT 1) AS n ON true;
+
+-- statement: server_start_add  only: postgres
+-- Under the lock of identity_lock.
+INSERT INTO server_starts (number, start_id, started, epoch, wal, noticed_at)
+SELECT coalesce(max(number), 0) + 1, :start_id, :started, :epoch, '0/0'::pg_lsn + CAST(:wal AS bigint), :now
+FROM server_starts
+RETURNING number;
 
 -- statement: transaction_guarded  only: postgres
 -- Right behind every BEGIN, in its pipeline: the settings of the transaction, which end with it, and the proof that it runs
--- where its process believes: in this epoch, on this timeline, not behind a WAL position that was durable. Otherwise
--- the cast fails, and with it the transaction. A standby has the timeline of its primary and no WAL of its own.
+-- where its process believes: in this epoch, on this timeline, on the server that was started then, not behind a WAL position
+-- that was durable. Otherwise the cast fails, and with it the transaction. A standby has the timeline of its primary and
+-- no WAL of its own.
 -- synchronous_commit NULL: what the role or database asks for, but not less than on.
 SELECT clock_timestamp(), CASE WHEN CAST(:with_id AS boolean) THEN pg_current_xact_id()::text END, pg_is_in_recovery(),
        CASE WHEN NOT pg_is_in_recovery() THEN pg_current_wal_insert_lsn() END,
        CASE WHEN m.value = :epoch_id
              AND CASE WHEN pg_is_in_recovery() THEN true
                       ELSE substr(pg_walfile_name(pg_current_wal_lsn()), 1, 8) = :timeline
+                           AND extract(epoch FROM pg_postmaster_start_time())::text = :started
                            AND pg_current_wal_insert_lsn() >= CAST(:wal AS pg_lsn) END THEN 0
             ELSE CAST('tidemark: this server is not in the epoch that the client knows: ' || coalesce(m.value, 'none') AS integer) END,
        set_config('lock_timeout', :lock_ms, true), set_config('statement_timeout', :statement_ms, true),
@@ -86,10 +107,11 @@ SELECT clock_timestamp(), CASE WHEN CAST(:with_id AS boolean) THEN pg_current_xa
 FROM (SELECT 1) AS one LEFT JOIN db_metadata m ON m.key = 'epoch_id';
 
 -- statement: transaction_guarded_reduced  only: postgres
--- Where WAL functions are refused: the epoch alone.
+-- Where WAL functions are refused: the epoch, and the start of the server.
 SELECT clock_timestamp(), CASE WHEN CAST(:with_id AS boolean) THEN pg_current_xact_id()::text END, pg_is_in_recovery(),
        CAST(NULL AS pg_lsn),
-       CASE WHEN m.value = :epoch_id THEN 0
+       CASE WHEN m.value = :epoch_id
+             AND (pg_is_in_recovery() OR extract(epoch FROM pg_postmaster_start_time())::text = :started) THEN 0
             ELSE CAST('tidemark: this server is not in the epoch that the client knows: ' || coalesce(m.value, 'none') AS integer) END,
        set_config('lock_timeout', :lock_ms, true), set_config('statement_timeout', :statement_ms, true),
        set_config('idle_in_transaction_session_timeout', :idle_ms, true),

@@ -54,10 +54,10 @@ SELECT CASE WHEN pg_is_in_recovery() THEN true
 
 -- statement: flush  only: postgres
 -- A tiny transaction whose synchronous commit carries every earlier commit to disk with it, and to the standbys that the role or
--- database asks for.
-SELECT set_config('synchronous_commit', CASE current_setting('synchronous_commit')
-                                        WHEN 'remote_apply' THEN 'remote_apply' ELSE 'on' END, true),
-       pg_logical_emit_message(true, 'tidemark', '');
+-- database asks for. Returns a position behind all of them.
+SELECT pg_logical_emit_message(true, 'tidemark', ''),
+       set_config('synchronous_commit', CASE current_setting('synchronous_commit')
+                                        WHEN 'remote_apply' THEN 'remote_apply' ELSE 'on' END, true);
 
 -- statement: flush_inside  only: postgres
 -- The same as the last statement of a transaction behind a pooler, where no connection outlives the commit. A transaction that

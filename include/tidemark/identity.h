@@ -7,14 +7,17 @@
  * How a cut is noticed, in three layers:
  *
  *   1. inside    The file's inode and birth time are kept in the file itself. A copy or a restored backup has
- *                others. On PostgreSQL: cluster, timeline, database and table. Every transaction proves on
- *                the server that it runs in the epoch and on the timeline that its process knows.
+ *                others. On PostgreSQL: cluster, timeline, database, table, and the starts of the server,
+ *                each of which gets a random id before anything else is written. Every transaction proves on
+ *                the server that it runs in the epoch, on the timeline and on the start that its process knows.
  *   2. beside    An *identity marker* in a directory of this host repeats what each commit raised: sequences,
  *                or a mark. It moves after the sync and before the answer. Marker ahead of the file: the file
  *                was put back to an earlier state ("restored"), or its write-ahead log lost its end
  *                ("lost_tail"), and the epoch rises. Missing, or behind: no evidence.
- *                On PostgreSQL it repeats the newest epoch that was seen. Known epochs never shrink: a server
- *                that lacks it (a primary that returned, an older copy) is refused with TIDE_E_MISMATCH.
+ *                On PostgreSQL it repeats the newest epoch, the newest start of the server and the last position
+ *                in the WAL that were seen. Known epochs never shrink: a server that lacks one (a primary that
+ *                returned, an older copy) is refused with TIDE_E_MISMATCH. Where the start or the position
+ *                is missing, an older copy of the data was put back ("restored"), and the epoch rises.
  *   3. outside   A reader presents a point (session, epoch, number, digest) that this history does not have.
  *                Only this sees a whole volume rolled back; who finds it calls tide_identity_raise.
  *

@@ -104,17 +104,25 @@ typedef struct tide_bulk {
 
 typedef struct tide_readonly_query tide_readonly_query; /* readonly_query.h */
 
-enum { TIDE_HOST_TIMELINE_SIZE = 9 };
+enum { TIDE_HOST_TIMELINE_SIZE = 9, TIDE_HOST_STARTED_SIZE = 32 };
 
 typedef struct tide_host {
     char text[128]; /* changes when the database was moved, copied, restored or failed over */
     bool is_standby;
     char timeline
         [TIDE_HOST_TIMELINE_SIZE]; /* PostgreSQL: as in the names of WAL files; "": not known */
-    uint64_t wal; /* PostgreSQL: a position in the WAL that was reached; 0: not known */
+    uint64_t wal;            /* PostgreSQL: a position in the WAL that was reached; 0: not known */
+    uint64_t checkpoint_wal; /* PostgreSQL: of the last WAL checkpoint; 0: not known */
+    char started[TIDE_HOST_STARTED_SIZE]; /* PostgreSQL: when the server was started, in seconds */
     char
         log_damage[160]; /* SQLite: what was wrong with the log before it was opened; "": nothing */
 } tide_host;
+
+/* A start of the server of a PostgreSQL store (sql/server_start_schema.sql). */
+typedef struct tide_server_start {
+    int64_t number; /* 0: none */
+    char id[TIDE_SESSION_ID_SIZE];
+} tide_server_start;
 
 typedef struct tide_engine_ops {
     tide_engine engine;
@@ -178,9 +186,10 @@ struct tide_store {
 
     pthread_mutex_t identity_lock;
     tide_identity identity;
-    tide_identity known; /* the newest epoch that was seen; known epochs never shrink */
-    tide_host host;      /* what the identity was checked against */
-    struct tide_identity_marker *marker; /* SQLite; NULL: no identity marker is kept */
+    tide_identity known;           /* the newest epoch that was seen; known epochs never shrink */
+    tide_server_start known_start; /* PostgreSQL: the newest that was seen in that epoch */
+    tide_host host;                /* what the identity was checked against */
+    struct tide_identity_marker *marker; /* NULL: no identity marker is kept */
     /* SQLite: the store that was at this path before; "": none, or this one. */
     char replaced_session[TIDE_SESSION_ID_SIZE];
     char *epoch_path;              /* PostgreSQL: the newest epoch seen; NULL: not kept */

@@ -185,8 +185,17 @@ typedef struct check {
     int lost_count;
     lost_numbers lost[TIDE_IDENTITY_MARKER_COUNTERS];
     tide_identity known;   /* the newest epoch that was ever seen of this session; epoch 0: none */
-    uint64_t known_wal;    /* PostgreSQL: a position that was durable in that epoch; 0: not known */
     bool is_known_missing; /* ... and this history lacks it */
+    bool is_known_real;    /* ... and this history has it, not one in its stead */
+    /* PostgreSQL, of that epoch: the newest start of the server that was seen, and a position in the
+     * WAL that was durable; 0: not known. */
+    tide_server_start known_start;
+    uint64_t known_wal;
+    bool is_start_missing; /* this history lacks that start */
+    /* The newest start that this history has; and the WAL that the one behind the known found. */
+    tide_server_start start;
+    char started[TIDE_HOST_STARTED_SIZE];
+    uint64_t next_wal;
     bool is_cut;
     bool is_tail_lost; /* ... because the log lost its end */
 } check;
@@ -222,6 +231,39 @@ static const char *name_reason(tide_engine engine, const char *stored, const cha
         return "copied";
     return is_same_part(stored, found, 0) && is_same_part(stored, found, 2) ? "failover"
                                                                             : "restored";
+}
+
+static bool is_same_epoch(const tide_identity *a, const tide_identity *b)
+{
+    return strcmp(a->epoch_id, b->epoch_id) == 0;
+}
+
+/* The server has been started anew since this history was written. */
+static bool is_start_new(const check *c)
+{
+    return c->host.started[0] && !c->host.is_standby && strcmp(c->started, c->host.started) != 0;
+}
+
+/* The WAL, the server's starts: what shows that the files of the same server are older ones. Where the
+ * server shows no timeline, every other start may be that of another server. */
+static void find_restored(const check *c, const char **reason, char evidence[EVIDENCE_SIZE])
+{
+    const uint64_t end = c->next_wal > 0   ? c->next_wal
+                         : is_start_new(c) ? c->host.checkpoint_wal
+                                           : c->host.wal;
+    if (c->is_start_missing) {
+        *reason = "restored";
+        (void)snprintf(evidence, EVIDENCE_SIZE, "this history lacks a start of the server");
+    } else if (c->known_wal > end && end > 0 && is_same_epoch(&c->stored.identity, &c->known)) {
+        *reason = "restored";
+        (void)snprintf(evidence, EVIDENCE_SIZE,
+                       "WAL ended at %" PRIX64 ", and %" PRIX64 " was durable", end, c->known_wal);
+    } else if (!c->host.timeline[0] && c->started[0] && is_start_new(c)) {
+        *reason = "failover";
+        (void)snprintf(evidence, EVIDENCE_SIZE,
+                       "server started at %s, was %s; it does not show its timeline",
+                       c->host.started, c->started);
+    }
 }
 
 /* A crash behind the commit that began the epoch: the counters of the marker are of an earlier one, whose
@@ -264,15 +306,14 @@ static void find_cut(const check *c, tide_engine engine, const char **reason,
     if (!is_same) {
         *reason = name_reason(engine, c->stored.host, c->host.text);
         (void)snprintf(evidence, EVIDENCE_SIZE, "host was %s, is %s", c->stored.host, c->host.text);
-    } else if (find_loss(c, reason, evidence)) {
-        return;
-    } else if (c->known_wal > c->host.wal && c->host.wal > 0 &&
-               strcmp(c->stored.identity.epoch_id, c->known.epoch_id) == 0) {
-        *reason = "restored";
-        (void)snprintf(evidence, EVIDENCE_SIZE,
-                       "WAL ends at %" PRIX64 ", and %" PRIX64 " was durable", c->host.wal,
-                       c->known_wal);
+    } else if (!find_loss(c, reason, evidence)) {
+        find_restored(c, reason, evidence);
     }
+    /* Named, so that other processes that have seen it know what the epoch stands for. */
+    const size_t len = *reason ? strlen(evidence) : 0;
+    if (*reason && c->is_start_missing)
+        (void)snprintf(evidence + len, EVIDENCE_SIZE - len, "; start %s is missing",
+                       c->known_start.id);
 }
 
 /* Known epochs never shrink: a history without one is not the store's, but that of an old primary or of an
@@ -282,11 +323,13 @@ static tide_status check_known(tide_tx *tx, check *c, tide_error *err)
     const tide_identity *stored = &c->stored.identity;
     const tide_identity *known = &c->known;
     c->is_known_missing = false;
-    if (known->epoch == 0 || strcmp(known->epoch_id, stored->epoch_id) == 0)
+    c->is_known_real = known->epoch > 0;
+    if (known->epoch == 0 || is_same_epoch(known, stored))
         return TIDE_OK;
     TIDE_QUERY_BY(query, tide_tx_one, tx, TIDE_SQL_EPOCH_IS_KNOWN, err,
                   tide_bind_text("epoch_id", known->epoch_id));
     c->is_known_missing = !tide_query_col_bool(query);
+    c->is_known_real = tide_query_col_bool(query);
     if (!c->is_known_missing || tx->store->options.is_mismatch_allowed)
         return TIDE_OK;
     atomic_store(&tx->store->is_mismatched, true);
@@ -306,6 +349,36 @@ static tide_status check_session(tide_store *store, const check *c, tide_error *
     atomic_store(&store->is_mismatched, true);
     return tide_fail(err, TIDE_E_MISMATCH, "%s holds session %s, not %s: it is another store",
                      store->name, c->stored.identity.session_id, before);
+}
+
+/* A store of an older schema has no table of starts, and is only read. */
+static tide_status check_start(tide_tx *tx, check *c, tide_error *err)
+{
+    if (tx->store->is_older)
+        return TIDE_OK;
+    const char *seen = c->is_known_real ? c->known_start.id : "";
+    TIDE_QUERY_BY(query, tide_tx_one, tx, TIDE_SQL_SERVER_START_CHECK, err,
+                  tide_bind_text("seen", seen), tide_bind_i64("epoch", c->known.epoch));
+    c->start.number = tide_query_col_i64(query);
+    tide_view_copy(c->start.id, sizeof c->start.id, tide_query_col_text(query));
+    tide_view_copy(c->started, sizeof c->started, tide_query_col_text(query));
+    c->is_start_missing = !tide_query_col_bool(query);
+    c->next_wal = (uint64_t)tide_query_col_i64(query);
+    return TIDE_OK;
+}
+
+static tide_status add_start(tide_tx *tx, check *c, tide_error *err)
+{
+    make_id(tx->store->env, c->start.id);
+    TIDE_QUERY_BY(query, tide_tx_one, tx, TIDE_SQL_SERVER_START_ADD, err,
+                  tide_bind_text("start_id", c->start.id),
+                  tide_bind_text("started", c->host.started),
+                  tide_bind_i64("epoch", c->stored.identity.epoch),
+                  tide_bind_i64("wal", (int64_t)c->host.checkpoint_wal), tide_bind_now("now"));
+    c->start.number = tide_query_col_i64(query);
+    (void)snprintf(c->started, sizeof c->started, "%s", c->host.started);
+    c->is_start_missing = false;
+    return TIDE_OK;
 }
 
 static tide_status find_lost(tide_tx *tx, check *c, tide_error *err)
@@ -341,6 +414,7 @@ static tide_status check_identity(tide_tx *tx, void *arg, tide_error *err)
     if (engine == TIDE_ENGINE_POSTGRES) {
         TIDE_TRY(check_session(tx->store, c, err));
         TIDE_TRY(check_known(tx, c, err));
+        TIDE_TRY(check_start(tx, c, err));
     }
     TIDE_TRY(find_lost(tx, c, err));
     const char *reason = NULL;
@@ -350,17 +424,9 @@ static tide_status check_identity(tide_tx *tx, void *arg, tide_error *err)
     return TIDE_OK;
 }
 
-/* Look again under the lock: another process may have raised the epoch for the same reason. */
-static tide_status raise_when_cut(tide_tx *tx, void *arg, tide_error *err)
+static tide_status begin_epoch(tide_tx *tx, check *c, const char *reason, const char *evidence,
+                               tide_error *err)
 {
-    check *c = arg;
-    TIDE_QUERY_BY(lock, tide_tx_one, tx, TIDE_SQL_IDENTITY_LOCK, err, TIDE_NO_BIND);
-    TIDE_TRY(check_identity(tx, c, err));
-    const char *reason = NULL;
-    char evidence[EVIDENCE_SIZE];
-    find_cut(c, tx->store->ops->engine, &reason, evidence);
-    if (!reason)
-        return TIDE_OK;
     const int64_t above = c->marker.epoch > c->known.epoch ? c->marker.epoch : c->known.epoch;
     const int64_t before = c->stored.identity.epoch;
     c->is_tail_lost = strcmp(reason, "lost_tail") == 0;
@@ -378,6 +444,21 @@ static tide_status raise_when_cut(tide_tx *tx, void *arg, tide_error *err)
     return put_metadata(tx, "host", c->host.text, err);
 }
 
+/* Look again under the lock: another process may have done it. Begin an epoch if history was cut, and add
+ * the server's start if it is new. */
+static tide_status record_change(tide_tx *tx, void *arg, tide_error *err)
+{
+    check *c = arg;
+    TIDE_QUERY_BY(lock, tide_tx_one, tx, TIDE_SQL_IDENTITY_LOCK, err, TIDE_NO_BIND);
+    TIDE_TRY(check_identity(tx, c, err));
+    const char *reason = NULL;
+    char evidence[EVIDENCE_SIZE];
+    find_cut(c, tx->store->ops->engine, &reason, evidence);
+    if (reason)
+        TIDE_TRY(begin_epoch(tx, c, reason, evidence, err));
+    return is_start_new(c) ? add_start(tx, c, err) : TIDE_OK;
+}
+
 /* ---- what the process knows ---- */
 
 static void remember(tide_store *store, const check *c)
@@ -388,15 +469,22 @@ static void remember(tide_store *store, const check *c)
     const tide_identity before = store->identity;
     const bool is_changed = before.epoch_id[0] && strcmp(before.epoch_id, now.epoch_id) != 0;
     store->identity = now;
+    /* A standby has a start of its own. The next transaction on the primary proves the primary's. */
+    char started[TIDE_HOST_STARTED_SIZE];
+    memcpy(started, store->host.started, sizeof started);
     store->host = c->host;
-    if (!c->is_known_missing)
-        store->known = now;
+    if (c->host.is_standby && started[0])
+        memcpy(store->host.started, started, sizeof started);
+    store->known = c->is_known_missing ? c->known : now;
+    store->known_start = c->is_known_missing ? c->known_start : c->start;
+    if (store->ops->engine == TIDE_ENGINE_POSTGRES)
+        tide_identity_marker_follow_epoch(store, c->is_known_missing ? 0 : now.epoch);
     store->epoch_changes += is_changed;
     tide_store_epoch_fn *report = is_changed ? store->on_epoch : NULL;
     void *arg = store->on_epoch_arg;
     (void)pthread_mutex_unlock(&store->identity_lock);
     if (store->ops->engine == TIDE_ENGINE_POSTGRES && !c->is_known_missing)
-        tide_identity_marker_write_epoch(store, &now);
+        tide_identity_marker_write_epoch(store, &now, &c->start);
     if (report)
         report(arg, &before, &now);
 }
@@ -406,15 +494,24 @@ static void recall(tide_store *store, check *c)
 {
     (void)pthread_mutex_lock(&store->identity_lock);
     c->known = store->known;
+    c->known_start = store->known_start;
     c->known_wal = store->host.wal;
     (void)pthread_mutex_unlock(&store->identity_lock);
     tide_identity marked = {0};
-    if (store->ops->engine == TIDE_ENGINE_POSTGRES &&
-        tide_identity_marker_read_epoch(store, &marked) == TIDE_OK &&
-        marked.epoch > c->known.epoch) {
+    tide_server_start start = {0};
+    if (store->ops->engine != TIDE_ENGINE_POSTGRES ||
+        tide_identity_marker_read_epoch(store, &marked, &start) != TIDE_OK)
+        return;
+    if (marked.epoch > c->known.epoch) {
         c->known = marked;
+        c->known_start = start;
         c->known_wal = 0; /* it was read in the epoch that this process knew */
+    } else if (is_same_epoch(&marked, &c->known) && start.number > c->known_start.number) {
+        c->known_start = start;
     }
+    const uint64_t wal = tide_identity_marker_read_wal(store, c->known.epoch);
+    if (wal > c->known_wal)
+        c->known_wal = wal;
 }
 
 /* Counters go on from where the file stands in its present epoch. */
@@ -467,11 +564,23 @@ static tide_status establish_sqlite(tide_store *store, check *c, tide_error *err
     const int64_t newest = tide_identity_marker_newest_epoch(store->marker);
     if (newest > c->marker.epoch)
         c->marker.epoch = newest;
-    TIDE_TRY(store->ops->write(store, raise_when_cut, c, err));
+    TIDE_TRY(store->ops->write(store, record_change, c, err));
     remember(store, c);
     set_marker(store, c);
     store->ops->keep_log(store, c->is_tail_lost ? c->stored.identity.epoch : 0);
     return TIDE_OK;
+}
+
+static bool is_to_be_recorded(const tide_store *store, const check *c)
+{
+    return store->options.mode != TIDE_STORE_AS_IS && !c->host.is_standby &&
+           (c->is_cut || is_start_new(c));
+}
+
+/* A role that may not write issues no numbers: the start is left to one that may. */
+static bool is_only_reader(const check *c, tide_status status)
+{
+    return status == TIDE_E_DENIED && !c->is_cut;
 }
 
 /* Where the marker is depends on the session and the host: they are read first, and then checked against it. */
@@ -483,9 +592,12 @@ static tide_status establish_postgres(tide_store *store, check *c, tide_error *e
     if (c->known.epoch > 0)
         TIDE_TRY(store->ops->read(store, check_identity, c, true, err));
     remember(store, c);
-    if (store->options.mode == TIDE_STORE_AS_IS || c->host.is_standby || !c->is_cut)
+    if (!is_to_be_recorded(store, c))
         return TIDE_OK;
-    TIDE_TRY(store->ops->write(store, raise_when_cut, c, err));
+    const tide_status status = store->ops->write(store, record_change, c, err);
+    if (is_only_reader(c, status))
+        return TIDE_OK;
+    TIDE_TRY(status);
     remember(store, c);
     return TIDE_OK;
 }
@@ -503,10 +615,36 @@ tide_status tide_identity_recheck(tide_store *store, const tide_identity_runner 
     check c = {.marker = {.mark = -1}};
     recall(store, &c);
     TIDE_TRY(runner->read(runner->arg, check_identity, &c, err));
-    if (store->options.mode != TIDE_STORE_AS_IS && !c.host.is_standby && c.is_cut)
-        TIDE_TRY(runner->write(runner->arg, raise_when_cut, &c, err));
+    if (is_to_be_recorded(store, &c)) {
+        const tide_status status = runner->write(runner->arg, record_change, &c, err);
+        if (!is_only_reader(&c, status))
+            TIDE_TRY(status);
+    }
     remember(store, &c);
     return TIDE_OK;
+}
+
+void tide_identity_presented(tide_store *store, const tide_identity *seen)
+{
+    const tide_server_start none = {0};
+    (void)pthread_mutex_lock(&store->identity_lock);
+    const bool is_newer = store->ops->engine == TIDE_ENGINE_POSTGRES &&
+                          strcmp(seen->session_id, store->identity.session_id) == 0 &&
+                          seen->epoch > store->known.epoch && seen->epoch < TIDE_EPOCH_MAX;
+    if (is_newer) {
+        store->known = *seen;
+        store->known_start = none;
+    }
+    (void)pthread_mutex_unlock(&store->identity_lock);
+    if (is_newer)
+        tide_identity_marker_write_epoch(store, seen, &none);
+}
+
+bool tide_identity_missing(tide_store *store, tide_identity *out)
+{
+    TIDE_HOLD(&store->identity_lock);
+    *out = store->known;
+    return store->known.epoch > store->identity.epoch;
 }
 
 /* ---- public ---- */

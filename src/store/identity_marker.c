@@ -376,45 +376,113 @@ void tide_identity_marker_init_epoch(tide_store *store, const char *session_id, 
     store->epoch_path = make_path(store->options.state_dir, session_id, place);
 }
 
-static tide_status read_epoch(const char *path, tide_identity *out)
+static tide_status read_epoch(const char *path, tide_identity *out, tide_server_start *start)
 {
     tide_identity found = {0};
+    tide_server_start began = {0};
     tide_uuid ignored;
     FILE *in = path ? fopen(path, "re") : NULL;
     if (!in)
         return TIDE_NONE;
-    const int count =
-        fscanf(in, "%36s %" SCNd64 " %36s", found.session_id, &found.epoch, found.epoch_id);
+    const int count = fscanf(in, "%36s %" SCNd64 " %36s %" SCNd64 " %36s", found.session_id,
+                             &found.epoch, found.epoch_id, &began.number, began.id);
     (void)fclose(in);
-    if (count != 3 || found.epoch < 1 || found.epoch > TIDE_EPOCH_MAX ||
+    if (count < 3 || found.epoch < 1 || found.epoch > TIDE_EPOCH_MAX ||
         tide_uuid_parse(&ignored, tide_view_of(found.session_id)) != TIDE_OK ||
         tide_uuid_parse(&ignored, tide_view_of(found.epoch_id)) != TIDE_OK)
         return TIDE_NONE;
+    const bool has_start = count == 5 && began.number > 0 &&
+                           tide_uuid_parse(&ignored, tide_view_of(began.id)) == TIDE_OK;
     *out = found;
+    *start = has_start ? began : (tide_server_start){0};
     return TIDE_OK;
 }
 
-tide_status tide_identity_marker_read_epoch(const tide_store *store, tide_identity *out)
+tide_status tide_identity_marker_read_epoch(const tide_store *store, tide_identity *out,
+                                            tide_server_start *start)
 {
-    return read_epoch(store->epoch_path, out);
+    return read_epoch(store->epoch_path, out, start);
 }
 
-void tide_identity_marker_write_epoch(tide_store *store, const tide_identity *identity)
+/* What the file has is as new, or newer. */
+static bool is_written(const char *path, const tide_identity *identity,
+                       const tide_server_start *start)
+{
+    tide_identity current;
+    tide_server_start began;
+    if (read_epoch(path, &current, &began) != TIDE_OK)
+        return false;
+    if (strcmp(current.epoch_id, identity->epoch_id) == 0)
+        return began.number >= start->number;
+    return current.epoch >= identity->epoch;
+}
+
+void tide_identity_marker_write_epoch(tide_store *store, const tide_identity *identity,
+                                      const tide_server_start *start)
 {
     char lock_path[TIDE_IDENTITY_MARKER_PATH_SIZE * 2];
     const char *path = store->epoch_path;
-    tide_identity current = {0};
-    if (!path || (read_epoch(path, &current) == TIDE_OK &&
-                  strcmp(current.epoch_id, identity->epoch_id) == 0))
+    if (!path || is_written(path, identity, start))
         return;
     (void)snprintf(lock_path, sizeof lock_path, "%s.lock", path);
     TIDE_CLEANUP(tide_file_closep) int lock = open(lock_path, O_RDWR | O_CREAT | O_CLOEXEC, 0600);
-    if (lock < 0 || flock(lock, LOCK_EX) != 0)
+    if (lock < 0 || flock(lock, LOCK_EX) != 0 || is_written(path, identity, start))
         return;
-    if (read_epoch(path, &current) == TIDE_OK && current.epoch >= identity->epoch)
-        return;
-    char text[160];
-    const int len = snprintf(text, sizeof text, "%s %" PRId64 " %s\n", identity->session_id,
-                             identity->epoch, identity->epoch_id);
+    char text[200];
+    int len = snprintf(text, sizeof text, "%s %" PRId64 " %s", identity->session_id,
+                       identity->epoch, identity->epoch_id);
+    if (start->number > 0)
+        len += snprintf(text + len, sizeof text - (size_t)len, " %" PRId64 " %s", start->number,
+                        start->id);
+    text[len++] = '\n';
     replace_text(path, text, (size_t)len);
+}
+
+/* Of a path `FOLDER/SESSION-HOST`. */
+static void split_path(const char *path, char session_id[TIDE_SESSION_ID_SIZE], const char **host)
+{
+    const char *name = strrchr(path, '/') + 1;
+    (void)snprintf(session_id, TIDE_SESSION_ID_SIZE, "%s", name);
+    *host = name + TIDE_SESSION_ID_SIZE;
+}
+
+static void write_host(const tide_store *store, int64_t epoch,
+                       char session_id[TIDE_SESSION_ID_SIZE],
+                       char out[TIDE_IDENTITY_MARKER_PATH_SIZE])
+{
+    const char *host = NULL;
+    split_path(store->epoch_path, session_id, &host);
+    (void)snprintf(out, TIDE_IDENTITY_MARKER_PATH_SIZE, "%s-wal-%" PRId64, host, epoch);
+}
+
+uint64_t tide_identity_marker_read_wal(const tide_store *store, int64_t epoch)
+{
+    char session_id[TIDE_SESSION_ID_SIZE];
+    char host[TIDE_IDENTITY_MARKER_PATH_SIZE];
+    marker_page page;
+    if (!store->epoch_path)
+        return 0;
+    write_host(store, epoch, session_id, host);
+    char *path = make_path(store->options.state_dir, session_id, host);
+    TIDE_CLEANUP(tide_file_closep) int fd = path ? open(path, O_RDONLY | O_CLOEXEC) : -1;
+    free(path);
+    return fd >= 0 && read_page(fd, session_id, &page) ? (uint64_t)at_least_0(page.mark) : 0;
+}
+
+void tide_identity_marker_follow_epoch(tide_store *store, int64_t epoch)
+{
+    const int64_t before = store->marker ? atomic_load(&store->marker->page->epoch) : 0;
+    if (!store->epoch_path || before == epoch)
+        return;
+    if (store->marker && before < epoch)
+        (void)unlink(store->marker->path);
+    tide_identity_marker_close(store->marker);
+    store->marker = NULL;
+    if (epoch == 0)
+        return;
+    char session_id[TIDE_SESSION_ID_SIZE];
+    char host[TIDE_IDENTITY_MARKER_PATH_SIZE];
+    write_host(store, epoch, session_id, host);
+    store->marker = tide_identity_marker_open(store->options.state_dir, session_id, host);
+    tide_identity_marker_raise(store->marker, 0, epoch);
 }

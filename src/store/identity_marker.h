@@ -91,13 +91,23 @@ void tide_identity_marker_sync(tide_identity_marker *marker);
 bool tide_identity_marker_set_session(const char *state_dir, const char *path,
                                       const char *session_id, char before[TIDE_SESSION_ID_SIZE]);
 
-/* ---- PostgreSQL: the newest epoch that was seen ----
+/* ---- PostgreSQL: what was seen of the server ----
  *
- * `SESSION EPOCH EPOCH_ID`, one text file per session, cluster and database: not per timeline, so
- * that the primary that returns after a failover is recognised. Synced, because nothing else
- * remembers it. */
+ * `SESSION EPOCH EPOCH_ID START_NUMBER START_ID`, the newest epoch and start of the server, in one text
+ * file per session, cluster and database: not per timeline, so that the primary that returns after a
+ * failover is recognised. Synced, because nothing else remembers it. Beside it a marker as above, one
+ * per epoch, whose mark is the last position in the WAL that was durable. */
 
 void tide_identity_marker_init_epoch(tide_store *store, const char *session_id, const char *host);
 TIDE_MUST_CHECK tide_status tide_identity_marker_read_epoch(const tide_store *store,
-                                                            tide_identity *out);
-void tide_identity_marker_write_epoch(tide_store *store, const tide_identity *identity);
+                                                            tide_identity *out,
+                                                            tide_server_start *start);
+void tide_identity_marker_write_epoch(tide_store *store, const tide_identity *identity,
+                                      const tide_server_start *start);
+
+/* 0: not known. */
+uint64_t tide_identity_marker_read_wal(const tide_store *store, int64_t epoch);
+
+/* Make store->marker the one of this epoch, and delete that of an older one; 0: keep none. The store's
+ * identity_lock is held. */
+void tide_identity_marker_follow_epoch(tide_store *store, int64_t epoch);

@@ -35,15 +35,16 @@ __typeof__(tide_pg_flush) __real_tide_pg_flush;
 __typeof__(tide_pg_flush) __wrap_tide_pg_flush;
 
 tide_status __wrap_tide_pg_flush(tide_pg_flusher *flusher, uint64_t generation, int64_t until_us,
-                                 bool *is_standby_away, tide_error *err)
+                                 uint64_t *wal, bool *is_standby_away, tide_error *err)
 {
     if (!atomic_exchange(&will_hold, false))
-        return __real_tide_pg_flush(flusher, generation, until_us, is_standby_away, err);
+        return __real_tide_pg_flush(flusher, generation, until_us, wal, is_standby_away, err);
     (void)sem_post(&held);
     (void)wait_for(&let_go);
     cannot_flush = will_fail;
-    return will_fail ? tide_fail(err, TIDE_E_UNAVAILABLE, "the server is gone")
-                     : __real_tide_pg_flush(flusher, generation, until_us, is_standby_away, err);
+    return will_fail
+               ? tide_fail(err, TIDE_E_UNAVAILABLE, "the server is gone")
+               : __real_tide_pg_flush(flusher, generation, until_us, wal, is_standby_away, err);
 }
 
 __typeof__(tide_pg_flush_on) __real_tide_pg_flush_on;

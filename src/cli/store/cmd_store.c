@@ -13,6 +13,7 @@
 #include "base/cleanup.h"
 #include "base/text/utf8.h"
 #include "cli/frame/interrupt.h"
+#include "store/identity.h"
 #include "store/sqlite/sqlite_file.h"
 #include "store/statement.h"
 #include "tidemark_sql.h"
@@ -49,6 +50,18 @@ static tide_status open_any(tide_cli *cli, tide_store **out, tide_store_mode mod
                                   .is_mismatch_allowed = true};
     tide_cli_store_options(cli, &options);
     return tide_store_open(out, tide_cli_text(cli, TIDE_CLI_STORE), &options, err);
+}
+
+/* On a primary that returned, or an older copy. */
+static void report_missing_epoch(tide_store *store)
+{
+    tide_identity missing;
+    if (tide_identity_missing(store, &missing))
+        tide_cli_print(stderr,
+                       "warning: epoch %" PRId64 " (%s) was seen before and this server lacks it; "
+                       "connect to the server that has it, or run 'tidemark store new-epoch --why "
+                       "TEXT' to continue on this one\n",
+                       missing.epoch, missing.epoch_id);
 }
 
 /* ---- info ---- */
@@ -172,6 +185,7 @@ static tide_status info(tide_cli *cli, tide_error *err)
     add_missing(&list, "pooler", "none");
     add_missing(&list, "is_standby", "false");
     tide_store_identity(store, &identity);
+    report_missing_epoch(store);
     return print_info(&cli->out, tide_store_name(store), &identity, &list, err);
 }
 
@@ -316,6 +330,7 @@ static tide_status epochs(tide_cli *cli, tide_error *err)
     tide_cli_table table;
     tide_cli_table_begin(&table, &cli->out, "EPOCH#,STARTED,REASON,EVIDENCE");
     const tide_status status = tide_identity_history(store, list_epoch, &table, err);
+    report_missing_epoch(store);
     return tide_cli_table_end(&table, status, err);
 }
 

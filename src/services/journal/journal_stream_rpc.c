@@ -16,6 +16,7 @@
 #include "base/lock.h"
 #include "services/api/messages.h"
 #include "services/api/rpc.h"
+#include "store/identity.h"
 
 #define SERVICE "/tidemark.journal.v1.JournalService"
 
@@ -67,6 +68,9 @@ static int64_t step_tail(tide_call *call, tide_store *store, void *arg, bool is_
                                      .with_snapshot = f->with_snapshot},
         send_event, &s, &err);
     if (status < TIDE_OK) {
+        if (status == TIDE_E_MISMATCH &&
+            tide_role_includes(tide_call_role_of(call), TIDE_ROLE_WRITE))
+            tide_identity_presented(store, &f->position.identity);
         tide_call_end(call, status, &err);
         return -1;
     }

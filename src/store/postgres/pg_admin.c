@@ -74,9 +74,10 @@ tide_status tide_pg_describe(tide_store *store, tide_store_describe_fn *fn, void
            : "ordered: synchronous_commit=off, then one shared synchronous flush");
     fn(arg, "identity",
        is_reduced
-           ? "reduced: the server refuses WAL or control functions; a failover is noticed by "
-             "its epochs alone"
-           : "cluster, timeline, database and epoch, proved in every transaction");
+           ? "reduced: the server refuses WAL or control functions; every start of the server "
+             "begins an epoch"
+           : "cluster, timeline, database, start of the server and epoch, proved in every "
+             "transaction");
     return TIDE_OK;
 }
 

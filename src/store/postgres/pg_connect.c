@@ -162,6 +162,7 @@ static tide_status connect_server(tide_pg_connection *connection, bool is_any, i
 
 /* ---- identity of the server ---- */
 
+/* "": 0. */
 static uint64_t parse_wal(const char *text)
 {
     char *end = NULL;
@@ -193,11 +194,13 @@ static tide_status query_host(tide_host *out, tide_pg_connection *connection, co
     } else if (tide_pq.resultStatus(result) == PGRES_TUPLES_OK && tide_pq.ntuples(result) == 1) {
         (void)snprintf(out->text, sizeof out->text, "%s", tide_pq.getvalue(result, 0, 0));
         out->is_standby = tide_pq.getvalue(result, 0, 1)[0] == 't';
-        (void)snprintf(connection->server, sizeof connection->server, "%s",
-                       tide_pq.getvalue(result, 0, 2));
+        (void)snprintf(out->started, sizeof out->started, "%s", tide_pq.getvalue(result, 0, 2));
+        (void)snprintf(connection->server, sizeof connection->server, "%.*s/%s",
+                       (int)strcspn(out->text, "/"), out->text, out->started);
         *backend_pid = atoi(tide_pq.getvalue(result, 0, 3));
-        out->wal = tide_pq.getisnull(result, 0, 4) ? 0 : parse_wal(tide_pq.getvalue(result, 0, 4));
+        out->wal = parse_wal(tide_pq.getvalue(result, 0, 4));
         connection->can_flush = tide_pq.getvalue(result, 0, 5)[0] == 't';
+        out->checkpoint_wal = parse_wal(tide_pq.getvalue(result, 0, 6));
         read_timeline(out);
     } else {
         status = tide_pg_fail_result(err, result, "cannot identify the server");

@@ -255,8 +255,10 @@ static void accept_result(tide_pg_connection *connection, const tide_pg_expectat
 {
     if (expectation->is_commit)
         connection->is_committed = true;
-    if (expectation->is_flush)
+    if (expectation->is_flush) {
         connection->is_flushed = true;
+        connection->flush_wal = read_wal(result, 0);
+    }
     if (expectation->is_guard)
         read_guard(connection, result);
     if (expectation->is_now)

@@ -72,6 +72,7 @@ typedef struct tide_pg_expectation {
 typedef struct tide_pg_belief {
     char epoch_id[TIDE_SESSION_ID_SIZE];
     char timeline[TIDE_HOST_TIMELINE_SIZE];
+    char started[TIDE_HOST_STARTED_SIZE];
     uint64_t wal; /* a position that was durable */
 } tide_pg_belief;
 
@@ -79,7 +80,7 @@ typedef struct tide_pg_connection {
     tide_store *store;
     PGconn *pg;
     int host;                         /* of the URL, from 0; below 0: libpq's choice */
-    char server[TIDE_PG_SERVER_SIZE]; /* which running server this is; see identity_host */
+    char server[TIDE_PG_SERVER_SIZE]; /* which running server this is: cluster/started */
     bool is_pooled;                   /* through a proxy */
     bool has_wal;                     /* the server permits its WAL and control functions */
     bool can_flush;                   /* ... and messages in the WAL */
@@ -109,6 +110,7 @@ typedef struct tide_pg_connection {
     bool is_resolved;    /* its outcome is known, and durable if it succeeded */
     bool is_on_standby;
     uint64_t begin_wal;         /* end of the WAL when it began; 0: not known */
+    uint64_t flush_wal;         /* position of the flush behind it; 0: none */
     uint64_t witness;           /* the flusher's generation when it began */
     char xid[TIDE_PG_XID_SIZE]; /* "" until known */
 

@@ -39,7 +39,7 @@ tide_status tide_pg_flush_on(tide_pg_connection *connection, tide_error *err)
 {
     connection->has_warned = false;
     connection->has_standby_wait = false;
-    TIDE_TRY(tide_pg_send(connection, TIDE_PG_FLUSH, (tide_pg_expectation){0}, err));
+    TIDE_TRY(tide_pg_send(connection, TIDE_PG_FLUSH, (tide_pg_expectation){.is_flush = true}, err));
     TIDE_TRY(tide_pg_sync(connection, err));
     if (connection->has_warned)
         return tide_fail(err, TIDE_E_OUTCOME_UNKNOWN, "the server warned while flushing the WAL");
@@ -57,6 +57,7 @@ static void begin_generation(tide_pg_flusher *flusher)
 typedef struct tide_pg_flush_wait {
     tide_status status;
     uint64_t generation; /* of the flush that answered */
+    uint64_t wal;        /* ... and its position */
     bool is_standby_away;
     bool is_answered;
     struct tide_pg_flush_wait *next;
@@ -84,11 +85,13 @@ static void lead(tide_pg_flusher *flusher, int64_t until_us)
     tide_error ignored;
     bool is_new = false;
     bool is_standby_away = false;
+    uint64_t wal = 0;
     tide_status status = connect_witness(flusher, until_us, &is_new, &ignored);
     if (status >= TIDE_OK) {
         flusher->connection->answer_by_us = until_us;
         status = tide_pg_flush_on(flusher->connection, &ignored);
         is_standby_away = flusher->connection->has_standby_wait;
+        wal = flusher->connection->flush_wal;
         flusher->connection->answer_by_us = 0;
         /* What was abandoned has been cancelled. Its session is closed. */
         if (tide_pg_connection_is_lost(flusher->connection)) {
@@ -105,6 +108,7 @@ static void lead(tide_pg_flusher *flusher, int64_t until_us)
         flusher->served = wait->next;
         wait->status = status;
         wait->generation = flusher->generation;
+        wait->wal = wal;
         wait->is_standby_away = is_standby_away;
         wait->is_answered = true;
     }
@@ -119,7 +123,7 @@ uint64_t tide_pg_flusher_generation(tide_pg_flusher *flusher, const char *server
 }
 
 tide_status tide_pg_flush(tide_pg_flusher *flusher, uint64_t generation, int64_t until_us,
-                          bool *is_standby_away, tide_error *err)
+                          uint64_t *wal, bool *is_standby_away, tide_error *err)
 {
     (void)pthread_mutex_lock(&flusher->lock);
     flush_wait mine = {.next = flusher->waiting};
@@ -135,6 +139,7 @@ tide_status tide_pg_flush(tide_pg_flusher *flusher, uint64_t generation, int64_t
         remove_wait(flusher, &mine);
     (void)pthread_mutex_unlock(&flusher->lock);
     *is_standby_away = mine.is_standby_away;
+    *wal = mine.wal;
     if (mine.is_answered && mine.status >= TIDE_OK && mine.generation == generation)
         return TIDE_OK;
     const bool is_late = tide_cond_until(0) >= until_us;

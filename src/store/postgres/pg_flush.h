@@ -52,11 +52,13 @@ TIDE_MUST_CHECK tide_status tide_pg_flusher_connect(tide_pg_flusher *flusher, in
  * the witness is connected to another one. */
 uint64_t tide_pg_flusher_generation(tide_pg_flusher *flusher, const char *server);
 
-/* Return when everything committed since `generation` was noted, and before the call, is durable.
+/* Return when everything committed since `generation` was noted, and before the call, is durable. *wal
+ * is then a durable position behind all of it.
  * TIDE_E_UNAVAILABLE: could not be proved here. TIDE_E_TIMEOUT: not by until_us. *is_standby_away is set when
  * the flush was given up waiting for a synchronous standby. */
 TIDE_MUST_CHECK tide_status tide_pg_flush(tide_pg_flusher *flusher, uint64_t generation,
-                                          int64_t until_us, bool *is_standby_away, tide_error *err);
+                                          int64_t until_us, uint64_t *wal, bool *is_standby_away,
+                                          tide_error *err);
 
 /* The same on the committer's own connection: it is still alive, so its commit is not lost. Ends at the
  * connection's answer_by_us. */

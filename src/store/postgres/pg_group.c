@@ -73,7 +73,8 @@ static bool is_alike(const tide_pg_connection *a, const tide_pg_connection *b)
 {
     return strcmp(a->server, b->server) == 0 && a->is_synchronous == b->is_synchronous &&
            a->has_wal == b->has_wal && strcmp(a->belief.epoch_id, b->belief.epoch_id) == 0 &&
-           strcmp(a->belief.timeline, b->belief.timeline) == 0 && has_same_counters(&a->tx, &b->tx);
+           strcmp(a->belief.timeline, b->belief.timeline) == 0 &&
+           strcmp(a->belief.started, b->belief.started) == 0 && has_same_counters(&a->tx, &b->tx);
 }
 
 static bool end_if_late(member *one)

@@ -13,6 +13,7 @@
 
 #include "base/cond_wait.h"
 #include "base/lock.h"
+#include "store/identity_marker.h"
 #include "store/postgres/pg_engine.h"
 
 enum { REASON_US = 500000 };
@@ -38,24 +39,27 @@ static bool is_standby_awaited(tide_pg_connection *connection)
     return is_known && is_waiting != 0;
 }
 
-/* Everything that was in the WAL when the transaction began is durable now: a server that has less of it
- * has lost history. */
+/* What was in the WAL at the flush, or where there was none when the transaction began, is durable now: a
+ * server that has less of it has lost history. */
 static void note_wal(tide_pg_connection *connection)
 {
     tide_store *store = connection->store;
+    const uint64_t wal = connection->flush_wal > 0 ? connection->flush_wal : connection->begin_wal;
     TIDE_HOLD(&store->identity_lock);
-    if (connection->begin_wal > store->host.wal &&
+    if (wal > store->host.wal &&
         strcmp(connection->belief.epoch_id, store->identity.epoch_id) == 0 &&
-        strcmp(connection->belief.timeline, store->host.timeline) == 0)
-        store->host.wal = connection->begin_wal;
+        strcmp(connection->belief.timeline, store->host.timeline) == 0) {
+        store->host.wal = wal;
+        tide_identity_marker_raise(store->marker, (int64_t)wal, store->identity.epoch);
+    }
 }
 
 static tide_status flush(tide_pg_connection *connection, bool *is_standby_away, tide_error *err)
 {
     tide_pg_engine *engine = connection->store->engine;
     const int64_t until_us = connection->answer_by_us;
-    const tide_status status =
-        tide_pg_flush(&engine->flusher, connection->witness, until_us, is_standby_away, err);
+    const tide_status status = tide_pg_flush(&engine->flusher, connection->witness, until_us,
+                                             &connection->flush_wal, is_standby_away, err);
     if (status >= TIDE_OK)
         return TIDE_OK;
     if (status == TIDE_E_TIMEOUT) {
@@ -111,7 +115,7 @@ tide_status tide_pg_resolve_lost(tide_pg_connection *connection, tide_error *err
         return TIDE_E_SERIALIZATION;
     case TIDE_PG_COMMITTED:
         if (tide_pg_flush(&engine->flusher, connection->witness, connection->answer_by_us,
-                          &is_standby_away, err) < TIDE_OK)
+                          &connection->flush_wal, &is_standby_away, err) < TIDE_OK)
             break;
         /* Without them OK would hand out numbers and rows that were never read. */
         if (connection->is_unanswered)

@@ -41,8 +41,8 @@ tide_status tide_pg_identify_again(tide_pg_connection *connection, tide_error *e
     return tide_identity_recheck(connection->store, &runner, err);
 }
 
-/* Another server than the identity was checked against: a failover, a restored copy. The guard of the next
- * transaction would find it, too; here it costs no transaction. */
+/* Another server than the identity was checked against, or started anew since: a failover, a restored copy.
+ * The guard of the next transaction would find it, too; here it costs no transaction. */
 static tide_status check_host(tide_pg_connection *connection, tide_error *err)
 {
     tide_store *store = connection->store;
@@ -54,7 +54,8 @@ static tide_status check_host(tide_pg_connection *connection, tide_error *err)
         return TIDE_OK;
     TIDE_TRY(tide_pg_read_host(&host, connection, err));
     (void)pthread_mutex_lock(&store->identity_lock);
-    const bool is_same = tide_identity_same_host(store->host.text, host.text);
+    const bool is_same = tide_identity_same_host(store->host.text, host.text) &&
+                         strcmp(store->host.started, host.started) == 0;
     (void)pthread_mutex_unlock(&store->identity_lock);
     return is_same || host.is_standby ? TIDE_OK : tide_pg_identify_again(connection, err);
 }

@@ -13,7 +13,7 @@
 #include "store/postgres/pg_engine.h"
 #include "tidemark_sql.h"
 
-enum { GUARD_PARAM_MAX = 8, NUMBER_SIZE = 24, WAL_SIZE = 20 };
+enum { GUARD_PARAM_MAX = 9, NUMBER_SIZE = 24, WAL_SIZE = 20 };
 
 bool tide_pg_is_unguarded;
 
@@ -40,12 +40,17 @@ static void begin_tx(tide_pg_connection *connection, bool is_write, bool is_guar
     connection->has_warned = false;
     connection->has_standby_wait = false;
     connection->begin_wal = 0;
+    connection->flush_wal = 0;
     connection->xid[0] = '\0';
     (void)pthread_mutex_lock(&store->identity_lock);
     connection->is_guarded = is_guarded && store->identity.epoch_id[0] != '\0';
-    memcpy(connection->belief.epoch_id, store->identity.epoch_id,
+    const bool is_missing =
+        store->known.epoch > store->identity.epoch && !store->options.is_mismatch_allowed;
+    memcpy(connection->belief.epoch_id,
+           is_missing ? store->known.epoch_id : store->identity.epoch_id,
            sizeof connection->belief.epoch_id);
     memcpy(connection->belief.timeline, store->host.timeline, sizeof connection->belief.timeline);
+    memcpy(connection->belief.started, store->host.started, sizeof connection->belief.started);
     connection->belief.wal = store->host.wal;
     (void)pthread_mutex_unlock(&store->identity_lock);
     tide_tx_init(&connection->tx, store, connection, &connection->pool, is_write);
@@ -75,6 +80,7 @@ static const char *find_value(const tide_pg_connection *connection, const guard_
         {"with_id", with_id ? "t" : "f"},
         {"epoch_id", connection->belief.epoch_id},
         {"timeline", connection->belief.timeline},
+        {"started", connection->belief.started},
         {"wal", values->wal},
         {"lock_ms", values->lock_ms},
         {"statement_ms", values->statement_ms},

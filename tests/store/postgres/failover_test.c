@@ -8,6 +8,7 @@
 
 #include "base/cleanup.h"
 #include "store/engine.h"
+#include "store/identity.h"
 #include "support/postgres/pg_bouncer.h"
 
 typedef struct pair {
@@ -283,6 +284,48 @@ static void a_primary_that_returns_is_refused(void **state)
     fresh = open_cluster(&p.primary);
     must_take(fresh);
     tide_store_close(fresh);
+}
+
+/* A caller's position is proof as well: the process has not seen epoch 2 itself, and refuses from then on. */
+static void an_epoch_that_a_caller_presents_counts_as_seen(void **state)
+{
+    (void)state;
+    tide_store *store = open_cluster(&p.primary);
+    must_take(store);
+    tide_identity seen;
+    tide_store_identity(store, &seen);
+    tide_identity stranger = seen;
+    stranger.epoch = 9;
+    memset(stranger.session_id, '0', 8);
+    tide_identity_presented(store, &stranger);
+    must_take(store); /* of another store: proves nothing */
+    seen.epoch = 2;
+    memcpy(seen.epoch_id, "11111111-2222-4333-8444-555555555555", sizeof seen.epoch_id);
+    tide_identity_presented(store, &seen);
+    int64_t number = 0;
+    assert_status(TIDE_E_MISMATCH, take(store, &number));
+    assert_contains(p.err.text, "epoch 2 (11111111-");
+    tide_sequence shown;
+    assert_status(TIDE_E_MISMATCH, tide_sequence_show(store, "orders", &shown, &p.err));
+
+    tide_store *fresh = NULL;
+    char url[PG_CLUSTER_URL_MAX];
+    pg_cluster_url(&p.primary, "postgres", url);
+    assert_status(TIDE_E_MISMATCH, open_at(&fresh, url, true));
+    const tide_store_options options = {TIDE_STORE_OPTIONS_INIT, .state_dir = p.state.path,
+                                        .is_mismatch_allowed = true};
+    assert_ok_err(tide_store_open(&fresh, url, &options, &p.err), &p.err);
+    tide_identity missing;
+    assert_true(tide_identity_missing(fresh, &missing));
+    assert_int_equal(2, missing.epoch);
+    tide_identity raised;
+    assert_ok_err(tide_identity_raise(fresh, "operator", "a test", &raised, &p.err), &p.err);
+    assert_int_equal(3, raised.epoch);
+    assert_false(tide_identity_missing(fresh, &missing));
+    tide_store_close(fresh);
+    must_take(store);
+    assert_int_equal(3, epoch_of(store));
+    tide_store_close(store);
 }
 
 /* Files of the same server, put back to an earlier state: neither timeline nor epoch change. */
@@ -588,6 +631,7 @@ TEST_FILE()
         PAIR_CASE(a_primary_is_found_whatever_poolers_report),
         PAIR_CASE(a_standby_does_not_serve_a_url_that_asks_for_a_primary),
         PAIR_CASE(a_primary_that_returns_is_refused),
+        PAIR_CASE(an_epoch_that_a_caller_presents_counts_as_seen),
         PAIR_CASE(a_server_restored_from_a_copy_begins_an_epoch),
         PAIR_CASE(an_epoch_begun_elsewhere_is_known_in_the_next_transaction),
         PAIR_CASE(another_store_at_the_same_address_is_refused),

@@ -21,7 +21,8 @@ static int64_t soon(void)
 static tide_status flush(flush_case *c, uint64_t generation, store_test *t)
 {
     bool is_standby_away = false;
-    return tide_pg_flush(&c->flusher, generation, soon(), &is_standby_away, &t->err);
+    uint64_t wal = 0;
+    return tide_pg_flush(&c->flusher, generation, soon(), &wal, &is_standby_away, &t->err);
 }
 
 static void set_up(flush_case *c, store_test *t)
@@ -73,10 +74,11 @@ typedef struct caller {
 static void *flush_often(void *arg)
 {
     caller *self = arg;
+    uint64_t wal = 0;
     bool is_standby_away = false;
     for (int i = 0; i < 50 && self->status >= TIDE_OK; i++)
-        self->status =
-            tide_pg_flush(&self->c->flusher, self->generation, soon(), &is_standby_away, NULL);
+        self->status = tide_pg_flush(&self->c->flusher, self->generation, soon(), &wal,
+                                     &is_standby_away, NULL);
     return NULL;
 }
 
