@@ -75,12 +75,14 @@ static void what_removes_its_files_is_waited_for(void **state)
     tempdir dir;
     tide_error err;
     assert_ok_err(tempdir_make(&dir, &err), &err);
-    char script[2 * TEMPDIR_PATH_MAX + 200];
+    /* The program ends when its supervisor runs: before that it cannot be recognised. */
+    char script[3 * TEMPDIR_PATH_MAX + 300];
     (void)snprintf(
         script, sizeof script,
-        "sleep 1000 | setsid sh -c 'while read -r line; do :; done; sleep 0.5; rm -rf -- \"$1\"' "
-        "tidemark-test-supervisor '%s' >/dev/null 2>&1 & exit 3",
-        dir.path);
+        "mkfifo '%s/begun' && { sleep 1000 | setsid sh -c 'echo >\"$1/begun\"; "
+        "while read -r line; do :; done; sleep 0.5; rm -rf -- \"$1\"' "
+        "tidemark-test-supervisor '%s' >/dev/null 2>&1 & } && read -r line <'%s/begun'; exit 3",
+        dir.path, dir.path, dir.path);
     proc_result result = watch(script, "TIDEMARK_TEST_LIMIT_S=60");
     assert_int_equal(3, result.exit_code);
     assert_int_equal(-1, access(dir.path, F_OK));
