@@ -359,14 +359,15 @@ static void try_host(host_search *s, int host, int64_t limit_us)
         tide_pg_connection_close(opened);
 }
 
-/* In the order of the URL, but hosts that were silent come last. A host that answers nothing, a
- * pooler say whose server is gone, is left for the next one, and has a longer limit if no other is of
- * use. */
+/* In the order of the URL, but hosts that were silent come last. A host that answers nothing, such
+ * as a pooler whose server is gone, is left for the next one. If no other is of use, it gets a longer
+ * limit. */
 static void search_hosts(host_search *s)
 {
     tide_pg_engine *engine = tide_pg_engine_of(s->store);
     const int count = engine->hosts.count;
     const uint64_t known = atomic_load(&engine->silent_hosts);
+    s->silent = known;
     for (int round = 0; round < 3; round++)
         for (int i = 0; i < count; i++) {
             const bool is_due = round == 2 ? (s->silent & bit_of(i)) != 0

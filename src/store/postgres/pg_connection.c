@@ -194,8 +194,8 @@ tide_status tide_pg_fail_result(tide_error *err, const PGresult *result, const c
                      sqlstate ? sqlstate : "connection lost");
 }
 
-/* Named statements are a session's own. One that is gone, or exists before it was prepared, is of another
- * session. */
+/* Named statements belong to a session. One that is missing, or exists before it was prepared, shows
+ * that the session is another one. */
 static bool is_other_session(const PGresult *result)
 {
     const char *sqlstate = tide_pq.resultErrorField(result, PG_DIAG_SQLSTATE);

@@ -131,8 +131,8 @@ typedef struct tide_pg_connection {
  * For a write, and for every call where the URL asks for a primary, all hosts are tried until one is a
  * primary by its own answer: a pooler reports the parameters of the server that it reached first, so
  * libpq's choice by them is not reliable. A write gets a standby if there is no primary; where the URL
- * asks for one, that is TIDE_E_UNAVAILABLE. A host that does not answer within TIDE_PG_HOST_US is left
- * for the others.
+ * asks for one, that is TIDE_E_UNAVAILABLE. A host that does not answer within TIDE_PG_HOST_US is
+ * left for the others.
  *
  * TIDE_E_UNAVAILABLE: waiting may help. Other statuses: the server's own reason. */
 TIDE_MUST_CHECK tide_status tide_pg_connection_open(tide_pg_connection **out, tide_store *store,
@@ -153,8 +153,8 @@ bool tide_pg_connection_is_lost(const tide_pg_connection *connection);
 /* A refusal by the server, with its text. */
 tide_status tide_pg_fail_result(tide_error *err, const PGresult *result, const char *what);
 
-/* The same for a command of a transaction. TIDE_E_INVALID: a pooler stands in front of the server, although
- * none was recognised or the store's options exclude it. */
+/* The same for a command of a transaction. TIDE_E_INVALID: there is a pooler in front of the server
+ * that was not recognised, or that the store's options exclude. */
 tide_status tide_pg_fail_response(tide_error *err, const tide_pg_connection *connection,
                                   const PGresult *result, const char *what);
 

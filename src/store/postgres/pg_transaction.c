@@ -113,8 +113,8 @@ static tide_status send_guard(tide_pg_connection *connection, bool with_id, tide
                               (tide_pg_expectation){.is_guard = true}, err);
 }
 
-/* A pooler queues its clients while its server is away. Nothing that has an effect is sent before it has
- * given the transaction a server, so that another host can be tried. */
+/* A pooler queues its clients while its server is away. Nothing that has an effect is sent before the
+ * transaction has a server, so that another host can be tried. */
 static tide_status await_server(tide_pg_connection *connection, tide_error *err)
 {
     const int64_t until_us = connection->answer_by_us;

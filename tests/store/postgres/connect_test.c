@@ -75,7 +75,7 @@ static void freeze(const pg_cluster *cluster, bool is_frozen)
     proc_result_done(&result);
 }
 
-/* Deadlines are what this test is about, so it looks at a clock. The margin is for a busy machine. */
+/* This test is about deadlines, so it looks at a clock. The margin is for a busy machine. */
 enum { TIMEOUT_MS = 1000, MARGIN_MS = 1000 };
 
 static void assert_in_time(int64_t began_ms)
