@@ -143,6 +143,7 @@ static tide_status examine(tide_cli *cli, tide_error *err)
     tide_doctor doctor = {.cli = cli, .env = tide_env_system()};
     tide_doctor_check_libraries(&doctor);
     tide_doctor_check_clock(&doctor);
+    bool can_open = true;
     switch (url.engine) {
     case TIDE_ENGINE_SQLITE:
         tide_doctor_check_state_directory(&doctor);
@@ -151,10 +152,11 @@ static tide_status examine(tide_cli *cli, tide_error *err)
         break;
     case TIDE_ENGINE_POSTGRES:
         tide_doctor_check_state_directory(&doctor);
-        tide_doctor_check_server(&doctor, url.target);
+        can_open = tide_doctor_check_server(&doctor, url.target);
         break;
     }
-    check_store(&doctor, url.engine);
+    if (can_open)
+        check_store(&doctor, url.engine);
     if (doctor.failure < TIDE_OK)
         return tide_fail(err, doctor.failure, "%s", doctor.error.text);
     if (doctor.bad_count == 0)

@@ -41,5 +41,5 @@ void tide_doctor_check_state_directory(tide_doctor *doctor);
 void tide_doctor_check_file(tide_doctor *doctor, const char *path);
 void tide_doctor_check_directory(tide_doctor *doctor, const char *path);
 
-/* doctor_postgres.c: the server, as far as it lets us look. */
-void tide_doctor_check_server(tide_doctor *doctor, const char *url);
+/* doctor_postgres.c: the server, as far as it lets us look. False: it does not answer. */
+bool tide_doctor_check_server(tide_doctor *doctor, const char *url);

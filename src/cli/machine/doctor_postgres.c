@@ -14,9 +14,27 @@ enum {
     SERVER_MAJOR = 10000,
     VALUE_SIZE = 256,
     REASON_SIZE = 1024,
+    CONNECT_S_MIN = 2, /* libpq's least */
+    CONNECT_S_MAX = 10,
 };
 
-#define CONNECT_SECONDS "10"
+/* How long to wait for each server, so that all of them fit into --timeout. */
+typedef struct patience {
+    char seconds[16];
+} patience;
+
+static patience divide_timeout(const tide_cli *cli, int hosts)
+{
+    patience out;
+    int64_t seconds =
+        tide_cli_number(cli, TIDE_CLI_TIMEOUT) / 1000000 / (hosts > 1 ? hosts + 1 : 1);
+    if (seconds < CONNECT_S_MIN)
+        seconds = CONNECT_S_MIN;
+    if (seconds > CONNECT_S_MAX)
+        seconds = CONNECT_S_MAX;
+    (void)snprintf(out.seconds, sizeof out.seconds, "%d", (int)seconds);
+    return out;
+}
 
 static void finishp(PGconn **connection)
 {
@@ -122,11 +140,11 @@ static void check_privileges(tide_doctor *doctor, PGconn *connection)
 
 /* ---- the other servers ---- */
 
-static PGconn *connect_server(const char *url, const tide_pg_endpoint *host)
+static PGconn *connect_server(const char *url, const tide_pg_endpoint *host, const patience *wait)
 {
     const char *const keys[] = {"connect_timeout",      "dbname", "host", "hostaddr", "port",
                                 "target_session_attrs", NULL};
-    const char *const values[] = {CONNECT_SECONDS, /* the URL may say otherwise */
+    const char *const values[] = {wait->seconds, /* the URL may override it */
                                   url,
                                   host ? host->host : NULL,
                                   host ? host->hostaddr : NULL,
@@ -156,12 +174,13 @@ static bool is_standby(PGconn *connection)
 }
 
 /* Returns whether it is a primary. */
-static bool check_host(tide_doctor *doctor, const char *url, const tide_pg_endpoint *host)
+static bool check_host(tide_doctor *doctor, const char *url, const tide_pg_endpoint *host,
+                       const patience *wait)
 {
     char reason[REASON_SIZE];
     const char *name = host->host[0] ? host->host : host->hostaddr;
     const char *port = host->port[0] ? host->port : TIDE_PG_PORT_DEFAULT;
-    TIDE_CLEANUP(finishp) PGconn *connection = connect_server(url, host);
+    TIDE_CLEANUP(finishp) PGconn *connection = connect_server(url, host, wait);
     if (!connection || tide_pq.status(connection) != CONNECTION_OK) {
         copy_reason(reason, connection);
         tide_doctor_tell(doctor, TIDE_DOCTOR_WARN, "host",
@@ -176,7 +195,7 @@ static bool check_host(tide_doctor *doctor, const char *url, const tide_pg_endpo
 }
 
 static void check_hosts(tide_doctor *doctor, const char *url, const tide_pg_hosts *hosts,
-                        bool is_reading, int standby_count)
+                        bool is_reading, int standby_count, const patience *wait)
 {
     int primary_count = 0;
     if (hosts->count == 1 && is_reading) {
@@ -195,7 +214,7 @@ static void check_hosts(tide_doctor *doctor, const char *url, const tide_pg_host
     for (int i = 0; i < hosts->count; i++) {
         tide_pg_endpoint host;
         tide_pg_hosts_get(hosts, i, &host);
-        primary_count += check_host(doctor, url, &host);
+        primary_count += check_host(doctor, url, &host, wait);
     }
     if (primary_count > 1)
         tide_doctor_tell(doctor, TIDE_DOCTOR_BAD, "hosts",
@@ -259,22 +278,9 @@ static void check_standbys(tide_doctor *doctor, const standbys *found)
                          "pg_rewind cannot make an old primary a standby");
 }
 
-void tide_doctor_check_server(tide_doctor *doctor, const char *url)
+static void check_connected(tide_doctor *doctor, PGconn *connection, const char *url,
+                            const tide_pg_hosts *hosts, const patience *wait)
 {
-    tide_error err;
-    char reason[REASON_SIZE];
-    if (tide_pq_load(&err) < TIDE_OK) {
-        tide_doctor_tell(doctor, TIDE_DOCTOR_BAD, "server", "install libpq 14 or later",
-                         "not reached without the PostgreSQL client library");
-        return;
-    }
-    TIDE_CLEANUP(finishp) PGconn *connection = connect_server(url, NULL);
-    if (!connection || tide_pq.status(connection) != CONNECTION_OK) {
-        copy_reason(reason, connection);
-        tide_doctor_tell(doctor, TIDE_DOCTOR_BAD, "server",
-                         "check that it runs, and the --store URL", "%s", reason);
-        return;
-    }
     check_version(doctor, connection);
     for (size_t i = 0; i < sizeof settings / sizeof settings[0]; i++)
         check_setting(doctor, connection, &settings[i]);
@@ -289,12 +295,33 @@ void tide_doctor_check_server(tide_doctor *doctor, const char *url)
                          "read-only standby");
     else
         check_standbys(doctor, &found);
+    check_hosts(doctor, url, hosts, is_reading, found.count, wait);
+}
+
+bool tide_doctor_check_server(tide_doctor *doctor, const char *url)
+{
+    tide_error err;
+    char reason[REASON_SIZE];
+    if (tide_pq_load(&err) < TIDE_OK) {
+        tide_doctor_tell(doctor, TIDE_DOCTOR_BAD, "server", "install libpq 14 or later",
+                         "not reached without the PostgreSQL client library");
+        return false;
+    }
+    tide_pg_hosts hosts = {.count = 1};
     PQconninfoOption *parsed = tide_pq.conninfoParse(url, NULL);
-    if (!parsed)
-        return;
-    tide_pg_hosts hosts;
-    tide_pg_hosts_read(&hosts, parsed);
+    if (parsed)
+        tide_pg_hosts_read(&hosts, parsed);
     tide_pq.conninfoFree(parsed);
-    check_hosts(doctor, url, &hosts, is_reading, found.count);
+    const patience wait = divide_timeout(doctor->cli, hosts.count);
+    TIDE_CLEANUP(finishp) PGconn *connection = connect_server(url, NULL, &wait);
+    const bool is_connected = connection && tide_pq.status(connection) == CONNECTION_OK;
+    if (is_connected) {
+        check_connected(doctor, connection, url, &hosts, &wait);
+    } else {
+        copy_reason(reason, connection);
+        tide_doctor_tell(doctor, TIDE_DOCTOR_BAD, "server",
+                         "check that it runs, and the --store URL", "%s", reason);
+    }
     tide_pg_hosts_done(&hosts);
+    return is_connected;
 }
