@@ -448,6 +448,34 @@ def leases():
         having("item", {"status": "pending", "must_end": True, "exhausted": False}, item="f"),
         "ended",
     )
+    remade = [
+        lease("a", "claim", 1, 2, 1),
+        lease("a", "finish", 3, 4, 1),
+        lease("b", "claim", 5, 6, 9),
+        lease("b", "finish", 7, 8, 9),
+    ]
+    forgot = line("end", "forgot", 1000, 1001, below=5)
+    case("a finish that a failover was permitted to lose", lambda h: [*remade, forgot], "sound")
+    case("a finish that no failover lost", lambda h: remade, "finished")
+    case(
+        "two finishes behind a failover",
+        lambda h: [
+            *remade,
+            lease("c", "claim", 9, 10, 10),
+            lease("c", "finish", 11, 12, 10),
+            forgot,
+        ],
+        "finished",
+    )
+    case(
+        "a finish that a failover lost, of an item that is pending",
+        lambda h: [
+            *remade[:2],
+            line("end", "item", 1000, 1001, item="i", status="pending"),
+            forgot,
+        ],
+        "sound",
+    )
     case("only refused calls", lambda h: [lease("a", "claim", 1, 2, 1, "fail")], "unreadable")
 
 

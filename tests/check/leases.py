@@ -45,6 +45,7 @@ class Leases(Checker):
         self.items = {}
         self.is_final = False
         self.is_added = False
+        self.forgotten_below = 0
         self.operations = {
             "add": self.add,
             "claim": self.claim,
@@ -54,6 +55,7 @@ class Leases(Checker):
             "finish": self.finish,
             "effect": self.effect,
             "item": self.item,
+            "forgot": self.forgot,
         }
 
     def get(self, name):
@@ -112,11 +114,33 @@ class Leases(Checker):
             self.violate("twice", f"{line['item']} was found twice", item.found[2], position)
         item.found = (line["status"], line, position)
 
+    def forgot(self, line, position):
+        self.forgotten_below = max(self.forgotten_below, line["below"])
+
     # ---- judging ----
+
+    def drop_forgotten(self, item):
+        """A finish that the store may have forgotten, and that it shows not to know."""
+        later = [use[TOKEN] for use in item.claims + item.uses if use[TOKEN] >= self.forgotten_below]
+        known = {token for _, token, _ in item.effects}
+        if item.found is not None:
+            known.add(item.found[1].get("token"))
+            if item.found[0] in ENDED and not later and known == {None}:
+                return
+        dropped = [
+            finish
+            for finish in item.finishes
+            if finish[TOKEN] < self.forgotten_below and (later or finish[TOKEN] not in known)
+        ]
+        item.finishes = [finish for finish in item.finishes if finish not in dropped]
+        if item.found is None and item.added:
+            item.added = 0
 
     def judge(self):
         claims = finishes = effects = found = 0
         for name, item in self.items.items():
+            if self.forgotten_below:
+                self.drop_forgotten(item)
             claims += len(item.claims)
             finishes += len(item.finishes)
             effects += len(item.effects)
