@@ -261,6 +261,7 @@ static tide_status identify(tide_pg_connection *connection, tide_error *err)
     if (status < TIDE_OK)
         return tide_fail_context(err, status, "cannot connect to %s", connection->store->name);
     connection->is_on_standby = host.is_standby;
+    connection->backend_pid = backend_pid;
     if (tide_pg_is_unguarded)
         set_session(connection);
     switch (connection->store->options.pg_pooler) {

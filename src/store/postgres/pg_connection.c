@@ -202,16 +202,21 @@ static bool is_other_session(const PGresult *result)
     return sqlstate && (strcmp(sqlstate, "42P05") == 0 || strcmp(sqlstate, "26000") == 0);
 }
 
+tide_status tide_pg_fail_pooler(tide_error *err, const tide_store *store)
+{
+    return tide_fail_advised(err, TIDE_E_INVALID,
+                             "cannot use %s as a direct connection: a pooler in transaction mode "
+                             "shares its sessions; leave --pg-pooler out, or pass --pg-pooler "
+                             "transaction",
+                             store->name);
+}
+
 tide_status tide_pg_fail_response(tide_error *err, const tide_pg_connection *connection,
                                   const PGresult *result, const char *what)
 {
     if (connection->is_pooled || !is_other_session(result))
         return tide_pg_fail_result(err, result, what);
-    return tide_fail_advised(err, TIDE_E_INVALID,
-                             "cannot use %s as a direct connection: a pooler in transaction mode "
-                             "gave it another session; leave --pg-pooler out, or pass --pg-pooler "
-                             "transaction",
-                             connection->store->name);
+    return tide_pg_fail_pooler(err, connection->store);
 }
 
 static tide_sql_value value_at(const PGresult *result, int column)

@@ -81,6 +81,7 @@ typedef struct tide_pg_connection {
     PGconn *pg;
     int host;                         /* of the URL, from 0; below 0: libpq's choice */
     char server[TIDE_PG_SERVER_SIZE]; /* which running server this is: cluster/started */
+    int backend_pid;                  /* of the process that answered first */
     bool is_pooled;                   /* through a proxy */
     bool has_wal;                     /* the server permits its WAL and control functions */
     bool can_flush;                   /* ... and messages in the WAL */
@@ -155,6 +156,7 @@ tide_status tide_pg_fail_result(tide_error *err, const PGresult *result, const c
 
 /* The same for a command of a transaction. TIDE_E_INVALID: there is a pooler in front of the server
  * that was not recognised, or that the store's options exclude. */
+tide_status tide_pg_fail_pooler(tide_error *err, const tide_store *store);
 tide_status tide_pg_fail_response(tide_error *err, const tide_pg_connection *connection,
                                   const PGresult *result, const char *what);
 

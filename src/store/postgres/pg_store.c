@@ -91,8 +91,8 @@ static void report_lost(tide_pg_connection *connection, tide_status status, cons
     if ((status < TIDE_OK && status != TIDE_E_SERIALIZATION) ||
         !tide_pg_connection_is_lost(connection))
         return;
-    TIDE_IGNORE(tide_fail(&lost, TIDE_E_UNAVAILABLE, "lost the connection to %s",
-                          connection->store->name));
+    TIDE_IGNORE(
+        tide_fail(&lost, TIDE_E_UNAVAILABLE, "lost the connection to %s", connection->store->name));
     tide_store_report_call(connection->store, TIDE_E_UNAVAILABLE, false,
                            status >= TIDE_OK ? &lost : err);
 }
@@ -268,6 +268,17 @@ static tide_status check_ports(const PQconninfoOption *options, tide_error *err)
     return TIDE_OK;
 }
 
+/* One server process answers only one direct connection. */
+static tide_status check_sessions(tide_store *store, tide_error *err)
+{
+    const tide_pg_engine *engine = store->engine;
+    const tide_pg_connection *first = engine->idle;
+    const tide_pg_connection *second = engine->flusher.connection;
+    const bool is_shared = first && second && first->backend_pid == second->backend_pid &&
+                           strcmp(first->server, second->server) == 0;
+    return is_shared ? tide_pg_fail_pooler(err, store) : TIDE_OK;
+}
+
 static tide_status pg_open(tide_store *store, const char *target, tide_error *err)
 {
     TIDE_TRY(tide_pq_load(err));
@@ -299,9 +310,10 @@ static tide_status pg_open(tide_store *store, const char *target, tide_error *er
     TIDE_NEED_MEMORY(engine->url && engine->groups, err);
     const int64_t until_us = tide_pg_call_until(store);
     TIDE_TRY(tide_pg_connect_first(store, until_us, err));
-    return engine->is_pooled || engine->is_reduced
-               ? TIDE_OK
-               : tide_pg_flusher_connect(&engine->flusher, until_us, err);
+    if (engine->is_pooled || engine->is_reduced)
+        return TIDE_OK;
+    TIDE_TRY(tide_pg_flusher_connect(&engine->flusher, until_us, err));
+    return check_sessions(store, err);
 }
 
 static void pg_close(tide_store *store)

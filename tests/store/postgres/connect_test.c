@@ -217,20 +217,38 @@ static void a_pooler_that_the_options_deny_is_refused(void **state)
     int64_t number = 0;
     assert_ok_err(pg_bouncer_start(&pooler, &p.primary, "", &p.err), &p.err);
     pg_bouncer_url(&pooler, "postgres", url);
-    tide_status status = TIDE_OK;
-    /* The first sessions of a pool are new, and nothing shows that they are shared. */
-    for (int i = 0; i < 8 && status >= TIDE_OK; i++) {
-        store = NULL;
-        status = open_url(&store, url, 0, TIDE_PG_POOLER_NONE);
-        if (status >= TIDE_OK)
-            status = take(store, &number);
-        tide_store_close(store);
-    }
-    assert_status(TIDE_E_INVALID, status);
+    /* Nothing was prepared by another process yet: two connections are answered by one session. */
+    assert_status(TIDE_E_INVALID, open_url(&store, url, 0, TIDE_PG_POOLER_NONE));
     assert_contains(p.err.text, "--pg-pooler");
+    char tables[8];
+    assert_ok(pg_cluster_query(&p.primary,
+                               "SELECT count(*) FROM pg_tables WHERE tablename = 'tasks'", tables,
+                               sizeof tables, &p.err));
+    assert_string_equal("0", tables);
     assert_ok_err(open_url(&store, url, 0, TIDE_PG_POOLER_AUTO), &p.err);
     assert_ok_err(take(store, &number), &p.err);
     tide_store_close(store);
+    pg_bouncer_stop(&pooler);
+}
+
+/* There each client has its session. */
+static void a_pooler_in_session_mode_may_be_used_as_a_direct_connection(void **state)
+{
+    (void)state;
+    char url[PG_CLUSTER_URL_MAX];
+    pg_bouncer pooler = {0};
+    tide_store *store = NULL;
+    int64_t number = 0;
+    assert_ok_err(pg_bouncer_start(&pooler, &p.primary,
+                                   "pool_mode = session\ndefault_pool_size = 20", &p.err),
+                  &p.err);
+    pg_bouncer_url(&pooler, "postgres", url);
+    for (int i = 1; i <= 3; i++) {
+        assert_ok_err(open_url(&store, url, 0, TIDE_PG_POOLER_NONE), &p.err);
+        assert_ok_err(take(store, &number), &p.err);
+        assert_int_equal(i, number);
+        tide_store_close(store);
+    }
     pg_bouncer_stop(&pooler);
 }
 
@@ -247,6 +265,8 @@ TEST_FILE()
                                         start_pair, stop_pair),
         cmocka_unit_test_setup_teardown(a_pooler_that_the_options_deny_is_refused, start_one,
                                         stop_one),
+        cmocka_unit_test_setup_teardown(a_pooler_in_session_mode_may_be_used_as_a_direct_connection,
+                                        start_one, stop_one),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }
