@@ -39,8 +39,9 @@ typedef struct contest {
     char task_id[TIDE_WORK_ID_MAX + 1];
     PGconn *pg; /* PostgreSQL: what is asked beside the store */
     int batch;
-    double bytes;  /* written between two moments */
-    double cpu_us; /* used between them, by this process and its backends */
+    double bytes;     /* written between two moments */
+    double client_us; /* CPU used between them by the workers ... */
+    double server_us; /* ... and by their backends */
     int64_t counts[BENCH_THREADS_MAX];
     tide_work_claims held[BENCH_THREADS_MAX];
 } contest;
@@ -123,24 +124,25 @@ static double written(const contest *c)
     return (double)bytes;
 }
 
-/* Microseconds of CPU so far: of this process, and of the server's processes of our database, if it runs here. */
-static double used_us(const contest *c)
+/* Microseconds of CPU so far, of a process by its clock. */
+static double used_us(clockid_t clock)
 {
-    struct timespec own;
-    (void)clock_gettime(CLOCK_PROCESS_CPUTIME_ID, &own);
-    double us = (double)own.tv_sec * 1e6 + (double)own.tv_nsec / 1e3;
+    struct timespec used = {.tv_sec = 0};
+    (void)clock_gettime(clock, &used);
+    return (double)used.tv_sec * 1e6 + (double)used.tv_nsec / 1e3;
+}
+
+/* The same of all processes of our database, if the server runs here. */
+static double used_by_server_us(const contest *c)
+{
+    double us = 0;
     PGresult *pids = c->pg ? PQexec(c->pg, "SELECT pid FROM pg_stat_activity "
                                            "WHERE datname = current_database()")
                            : NULL;
     for (int i = 0; i < PQntuples(pids); i++) {
-        char path[64];
-        long long ns = 0;
-        (void)snprintf(path, sizeof path, "/proc/%s/schedstat", PQgetvalue(pids, i, 0));
-        FILE *file = fopen(path, "r");
-        if (file && fscanf(file, "%lld", &ns) == 1)
-            us += (double)ns / 1e3;
-        if (file)
-            (void)fclose(file);
+        clockid_t clock;
+        if (clock_getcpuclockid((pid_t)strtol(PQgetvalue(pids, i, 0), NULL, 10), &clock) == 0)
+            us += used_us(clock);
     }
     PQclear(pids);
     return us;
@@ -158,13 +160,15 @@ static double measure(contest *c, int workers, double seconds)
 {
     (void)bench_run(workers, warm_s, finish_and_claim, c);
     c->bytes = -written(c);
-    c->cpu_us = -used_us(c);
+    c->client_us = -used_us(CLOCK_PROCESS_CPUTIME_ID);
+    c->server_us = -used_by_server_us(c);
     memset(c->counts, 0, sizeof c->counts);
     const int64_t before_us = bench_now_us();
     (void)bench_run(workers, seconds, finish_and_claim, c);
     const double took_s = (double)(bench_now_us() - before_us) / 1e6;
     c->bytes += written(c);
-    c->cpu_us += used_us(c);
+    c->client_us += used_us(CLOCK_PROCESS_CPUTIME_ID);
+    c->server_us += used_by_server_us(c);
     for (int i = 0; i < workers; i++) /* the last ones stay claimed */
         tide_work_claims_done(&c->held[i]);
     return (double)total(c) / took_s;
@@ -220,6 +224,18 @@ static void sleep_s(double seconds)
     (void)nanosleep(&length, NULL);
 }
 
+/* Bytes and CPU until now are added, or taken away. */
+static void weigh(contest *c, const proc *processes, int workers, int sign)
+{
+    c->bytes += sign * written(c);
+    c->server_us += sign * used_by_server_us(c);
+    for (int i = 0; i < workers; i++) {
+        clockid_t clock;
+        if (clock_getcpuclockid(processes[i].pid, &clock) == 0)
+            c->client_us += sign * used_us(clock);
+    }
+}
+
 static double measure_processes(contest *c, const char *url, const tempdir *dir, int workers,
                                 double seconds)
 {
@@ -240,7 +256,8 @@ static double measure_processes(contest *c, const char *url, const tempdir *dir,
     sleep_s(warm_s);
     int64_t before = 0;
     int64_t after = 0;
-    c->bytes = -written(c);
+    c->bytes = c->client_us = c->server_us = 0;
+    weigh(c, processes, workers, -1);
     const int64_t before_us = bench_now_us();
     for (int i = 0; i < workers; i++)
         before += atomic_load(&shared->counts[i]);
@@ -248,8 +265,7 @@ static double measure_processes(contest *c, const char *url, const tempdir *dir,
     for (int i = 0; i < workers; i++)
         after += atomic_load(&shared->counts[i]);
     const double took_s = (double)(bench_now_us() - before_us) / 1e6;
-    c->bytes += written(c);
-    c->cpu_us = 0; /* of the workers it is not known */
+    weigh(c, processes, workers, 1);
     c->counts[0] = after - before;
     atomic_store(&shared->is_over, true);
     for (int i = 0; i < workers; i++) {
@@ -277,8 +293,9 @@ static void print_line(const contest *c, const char *name, const char *mode, dou
                  name, mode, rate);
     if (c->bytes > 0)
         (void)printf(",\"bytes_per_job\":%.0f", c->bytes / (double)total(c));
-    if (c->cpu_us > 0)
-        (void)printf(",\"cpu_us_per_job\":%.1f", c->cpu_us / (double)total(c));
+    if (c->client_us > 0)
+        (void)printf(",\"client_us_per_job\":%.1f,\"server_us_per_job\":%.1f",
+                     c->client_us / (double)total(c), c->server_us / (double)total(c));
     (void)printf("}\n");
     (void)fflush(stdout);
 }
@@ -322,7 +339,7 @@ static void run_engine(const char *name, const char *url, const tempdir *dir, in
         print_line(&c, name, "batch", measure(&c, workers, seconds));
     }
     c.bytes = 0;
-    c.cpu_us = 0;
+    c.client_us = 0;
     if (is_wanted(name, "add"))
         print_line(&c, name, "add", added);
     if (c.pg)
