@@ -1,8 +1,8 @@
 -- Tasks and work items: see work.h. Tables, guards and the opening and closing of attempts are in recovery_schema.sql.
 --
--- Every change raises revision and sets updated_at: that is how the guards know the library. On PostgreSQL the statements that
--- claim change entries themselves, set by set, and those that complete have none to change (a row trigger costs 24 us per
--- item); everything else is left to the triggers. docs/internals/work-layout.md has the invariants.
+-- Every change raises revision and sets updated_at: that is how the guards know the library. On PostgreSQL a statement that raises it
+-- by two has left nothing to the trigger, which is not called then (it costs 24 us per item): claims change their entries
+-- themselves, set by set, and most finishes have none to change. docs/internals/work-layout.md has the invariants.
 --
 -- Lists travel as one JSON parameter: one statement per batch, whatever its length.
 --
@@ -401,103 +401,91 @@ RETURNING work_item_id, task_id, work_type, input_data, lease_token, retry_count
 -- Walks the entries of a type in order and locks their rows until there are enough; the row decides, and SKIP LOCKED lets
 -- claimers pass each other. Reading starts at the type's low_key, above entries that are gone. While something is due, nothing
 -- is picked: it is to be promoted first (unless that was done: :is_promoted).
--- The first claim of a task starts it; one that somebody has locked is being started or ended by him, and waiting for
--- it with items in hand could end in a deadlock with whoever cancels it.
+-- Items of a task that is being ended are left; a claim that got nothing therefore looks again, at the tasks too (:is_promoted).
 -- A limit that the planner does not know (a subquery) makes it read the index in order and stop: with a known one, or
--- with none, it may decide to read and sort all that is ready. LATERAL with a limit of its own keeps the locks behind the
--- order; ANY(ARRAY()) leaves no plan but the index by item_no.
+-- with none, it may decide to read and sort all that is ready. ANY(ARRAY[]) leaves no join but the index by item_no.
 WITH clock AS MATERIALIZED (SELECT coalesce(CAST(:clock AS timestamptz), clock_timestamp()) AS at),
 picked AS MATERIALIZED (
-    SELECT r.entry, w.row
-    FROM (SELECT r.ctid AS entry, r.item_no, r.task_id, r.claim_key FROM work_ready r
+    SELECT r.entry, r.task_id, w.ctid AS row
+    FROM (SELECT r.ctid AS entry, r.item_no, r.task_id FROM work_ready r
           WHERE r.work_type = CAST(:type AS text)
             AND r.claim_key >= (SELECT y.low_key FROM work_types y
                                 WHERE y.work_type = CAST(:type AS text) AND NOT y.is_paused)
             AND (CAST(:is_promoted AS boolean)
                  OR coalesce((SELECT min(d.at) FROM work_due d WHERE d.kind = 'delayed')
                              > (SELECT at FROM clock), true))
-          ORDER BY r.claim_key LIMIT (SELECT 9223372036854775807) FOR UPDATE SKIP LOCKED) r
-    CROSS JOIN LATERAL (
-        SELECT w.ctid AS row FROM work_items w
-        WHERE w.item_no = r.item_no AND w.status = 'pending' AND w.run_after IS NULL AND w.waits_for = 0
-          AND (SELECT t.status FROM tasks t WHERE t.task_id = r.task_id) IN ('pending', 'running')
-        LIMIT 1 FOR NO KEY UPDATE SKIP LOCKED) w
-    LIMIT (SELECT CAST(:limit AS bigint))),
+          ORDER BY r.claim_key LIMIT (SELECT 9223372036854775807)) r
+    JOIN work_items w ON w.item_no = ANY(ARRAY[r.item_no]) AND w.status = 'pending' AND w.run_after IS NULL AND w.waits_for = 0
+         AND (NOT CAST(:is_promoted AS boolean)
+              OR (SELECT t.status FROM tasks t WHERE t.task_id = r.task_id) IN ('pending', 'running'))
+    LIMIT (SELECT CAST(:limit AS bigint)) FOR NO KEY UPDATE OF w SKIP LOCKED),
+live AS MATERIALIZED (
+    SELECT t.task_id, CASE t.status WHEN 'pending' THEN tide_task_start(t.task_id, c.at) END
+    FROM tasks t CROSS JOIN clock c
+    WHERE t.task_id = ANY(ARRAY(SELECT task_id FROM picked)) AND t.status IN ('pending', 'running')),
+given AS MATERIALIZED (
+    SELECT entry, row FROM picked WHERE task_id = ANY(ARRAY(SELECT task_id FROM live))),
 taken AS (
-    DELETE FROM work_ready WHERE ctid = ANY(ARRAY(SELECT entry FROM picked))),
+    DELETE FROM work_ready WHERE ctid = ANY(ARRAY(SELECT entry FROM given))),
 claimed AS (
     UPDATE work_items w
     SET status = 'in_progress', lease_holder = :worker, lease_acquired_at = c.at, heartbeat_at = c.at,
         deadline_at = c.at + w.timeout_us * interval '1 microsecond',
         lease_expires_at = c.at + least(CAST(:lease_us AS bigint), w.timeout_us) * interval '1 microsecond',
         started_at = coalesce(w.started_at, c.at), lease_token = greatest(w.lease_token + 1, :floor), lease_via = 'api',
-        revision = w.revision + 1, updated_at = c.at
-    FROM clock c WHERE w.ctid = ANY(ARRAY(SELECT row FROM picked))
+        revision = w.revision + 2, updated_at = c.at
+    FROM clock c WHERE w.ctid = ANY(ARRAY(SELECT row FROM given))
     RETURNING w.work_item_id, w.task_id, w.work_type, w.input_data, w.lease_token, w.retry_count + 1 AS attempt,
               w.max_retries, w.priority, w.lease_expires_at, w.deadline_at, w.lease_acquired_at, w.claim_key,
               w.item_no),
 leased AS (
     INSERT INTO work_lease_ends (check_at, items)
-    SELECT min(lease_expires_at), array_agg(item_no) FROM claimed HAVING count(*) > 0),
-waiting AS MATERIALIZED (
-    SELECT t.task_id FROM tasks t WHERE t.task_id = ANY(ARRAY(SELECT task_id FROM claimed)) AND t.status = 'pending'
-    FOR NO KEY UPDATE SKIP LOCKED),
-started AS (
-    UPDATE tasks t SET status = 'running', updated_at = c.at, revision = t.revision + 1
-    FROM waiting CROSS JOIN clock c WHERE t.task_id = waiting.task_id)
+    SELECT min(lease_expires_at), array_agg(item_no) FROM claimed HAVING count(*) > 0)
 SELECT work_item_id, task_id, work_type, input_data, lease_token, attempt, max_retries, priority, lease_expires_at,
        deadline_at, lease_acquired_at, claim_key, false
 FROM claimed;
 
 -- statement: work_claim_shared  only: postgres
--- work_claim_type for several claimers of one process (:claims): the first items go to the first of each, the next ones to
--- those that want more.
+-- work_claim_type for several claimers of one process: the n-th item is for the claimer of which :places has the number in
+-- :workers and :leases. (The plus sign: the rows are read once, by their places, and no join reads the list for each of them.)
 WITH clock AS MATERIALIZED (SELECT coalesce(CAST(:clock AS timestamptz), clock_timestamp()) AS at),
-places AS MATERIALIZED (
-    SELECT m.place, m.worker, m.lease_us, row_number() OVER (ORDER BY turn, m.place) AS n
-    FROM jsonb_to_recordset(CAST(:claims AS jsonb)) AS m(place bigint, worker text, lease_us bigint, wanted bigint)
-         CROSS JOIN LATERAL generate_series(1, m.wanted) AS turn),
 picked AS MATERIALIZED (
-    SELECT r.entry, w.row, r.claim_key
-    FROM (SELECT r.ctid AS entry, r.item_no, r.task_id, r.claim_key FROM work_ready r
+    SELECT r.entry, r.item_no, r.task_id, w.ctid AS row
+    FROM (SELECT r.ctid AS entry, r.item_no, r.task_id FROM work_ready r
           WHERE r.work_type = CAST(:type AS text)
             AND r.claim_key >= (SELECT y.low_key FROM work_types y
                                 WHERE y.work_type = CAST(:type AS text) AND NOT y.is_paused)
             AND coalesce((SELECT min(d.at) FROM work_due d WHERE d.kind = 'delayed')
-                             > (SELECT at FROM clock), true)
-          ORDER BY r.claim_key LIMIT (SELECT 9223372036854775807) FOR UPDATE SKIP LOCKED) r
-    CROSS JOIN LATERAL (
-        SELECT w.ctid AS row FROM work_items w
-        WHERE w.item_no = r.item_no AND w.status = 'pending' AND w.run_after IS NULL AND w.waits_for = 0
-          AND (SELECT t.status FROM tasks t WHERE t.task_id = r.task_id) IN ('pending', 'running')
-        LIMIT 1 FOR NO KEY UPDATE SKIP LOCKED) w
-    LIMIT (SELECT CAST(:limit AS bigint))),
-taken AS (
-    DELETE FROM work_ready WHERE ctid = ANY(ARRAY(SELECT entry FROM picked))),
+                         > (SELECT at FROM clock), true)
+          ORDER BY r.claim_key LIMIT (SELECT 9223372036854775807)) r
+    JOIN work_items w ON w.item_no = ANY(ARRAY[r.item_no]) AND w.status = 'pending' AND w.run_after IS NULL AND w.waits_for = 0
+    LIMIT (SELECT CAST(:limit AS bigint)) FOR NO KEY UPDATE OF w SKIP LOCKED),
+live AS MATERIALIZED (
+    SELECT t.task_id, CASE t.status WHEN 'pending' THEN tide_task_start(t.task_id, c.at) END
+    FROM tasks t CROSS JOIN clock c
+    WHERE t.task_id = ANY(ARRAY(SELECT task_id FROM picked)) AND t.status IN ('pending', 'running')),
 given AS MATERIALIZED (
-    SELECT p.row, l.place, l.worker, l.lease_us
-    FROM (SELECT row, row_number() OVER (ORDER BY claim_key) AS n FROM picked) p JOIN places l ON l.n = p.n),
+    SELECT entry, item_no, row, (SELECT CAST(CAST(:places AS text) AS integer[]))[CAST(row_number() OVER () AS integer)] AS place
+    FROM picked WHERE task_id = ANY(ARRAY(SELECT task_id FROM live))),
+taken AS (
+    DELETE FROM work_ready WHERE ctid = ANY(ARRAY(SELECT entry FROM given))),
 claimed AS (
     UPDATE work_items w
-    SET status = 'in_progress', lease_holder = g.worker, lease_acquired_at = c.at, heartbeat_at = c.at,
+    SET status = 'in_progress', lease_holder = (SELECT CAST(CAST(:workers AS text) AS text[]))[g.place],
+        lease_acquired_at = c.at, heartbeat_at = c.at,
         deadline_at = c.at + w.timeout_us * interval '1 microsecond',
-        lease_expires_at = c.at + least(g.lease_us, w.timeout_us) * interval '1 microsecond',
+        lease_expires_at = c.at + least((SELECT CAST(CAST(:leases AS text) AS bigint[]))[g.place], w.timeout_us)
+                                  * interval '1 microsecond',
         started_at = coalesce(w.started_at, c.at), lease_token = greatest(w.lease_token + 1, :floor), lease_via = 'api',
-        revision = w.revision + 1, updated_at = c.at
+        revision = w.revision + 2, updated_at = c.at
     FROM given g CROSS JOIN clock c
-    WHERE w.ctid = g.row AND w.ctid = ANY(ARRAY(SELECT row FROM picked))
+    WHERE w.ctid = ANY(ARRAY(SELECT row FROM given)) AND w.item_no + 0 = g.item_no
     RETURNING g.place, w.work_item_id, w.task_id, w.work_type, w.input_data, w.lease_token, w.retry_count + 1 AS attempt,
               w.max_retries, w.priority, w.lease_expires_at, w.deadline_at, w.lease_acquired_at, w.claim_key,
               w.item_no),
 leased AS (
     INSERT INTO work_lease_ends (check_at, items)
-    SELECT min(lease_expires_at), array_agg(item_no) FROM claimed HAVING count(*) > 0),
-waiting AS MATERIALIZED (
-    SELECT t.task_id FROM tasks t WHERE t.task_id = ANY(ARRAY(SELECT task_id FROM claimed)) AND t.status = 'pending'
-    FOR NO KEY UPDATE SKIP LOCKED),
-started AS (
-    UPDATE tasks t SET status = 'running', updated_at = c.at, revision = t.revision + 1
-    FROM waiting CROSS JOIN clock c WHERE t.task_id = waiting.task_id)
+    SELECT min(lease_expires_at), array_agg(item_no) FROM claimed HAVING count(*) > 0)
 SELECT place, work_item_id, task_id, work_type, input_data, lease_token, attempt, max_retries, priority, lease_expires_at,
        deadline_at, lease_acquired_at, claim_key, false
 FROM claimed;
@@ -564,7 +552,7 @@ claimed AS (
         deadline_at = c.at + w.timeout_us * interval '1 microsecond',
         lease_expires_at = c.at + least(CAST(:lease_us AS bigint), w.timeout_us) * interval '1 microsecond',
         started_at = coalesce(w.started_at, c.at), lease_token = greatest(w.lease_token + 1, :floor), lease_via = 'api',
-        revision = w.revision + 1, updated_at = c.at
+        revision = w.revision + 2, updated_at = c.at
     FROM clock c WHERE w.ctid = ANY(ARRAY(SELECT row FROM picked))
     RETURNING w.work_item_id, w.task_id, w.work_type, w.input_data, w.lease_token, w.retry_count + 1 AS attempt,
               w.max_retries, w.priority, w.lease_expires_at, w.deadline_at, w.lease_acquired_at, w.claim_key,
@@ -630,7 +618,7 @@ claimed AS (
         deadline_at = c.at + w.timeout_us * interval '1 microsecond',
         lease_expires_at = c.at + least(CAST(:lease_us AS bigint), w.timeout_us) * interval '1 microsecond',
         started_at = coalesce(w.started_at, c.at), lease_token = greatest(w.lease_token + 1, :floor), lease_via = 'api',
-        revision = w.revision + 1, updated_at = c.at
+        revision = w.revision + 2, updated_at = c.at
     FROM clock c WHERE w.ctid = ANY(ARRAY(SELECT row FROM picked))
     RETURNING w.work_item_id, w.task_id, w.work_type, w.input_data, w.lease_token, w.retry_count + 1 AS attempt,
               w.max_retries, w.priority, w.lease_expires_at, w.deadline_at, w.lease_acquired_at, w.claim_key,
@@ -667,15 +655,32 @@ FROM (SELECT t.work_type, coalesce((
       FROM work_types t WHERE t.work_type IN (SELECT jsonb_array_elements_text(CAST(:types AS jsonb)))) b
 WHERE y.work_type = b.work_type AND y.low_key < b.low_key;
 
+-- statement: work_bound_hold  only: postgres
+-- work_bounds_lock and work_bounds_raise for one type, in one pipeline: the second knows by a setting of the transaction whether the
+-- first has the lock.
+SELECT set_config('tidemark.bound', work_type, true)
+FROM (SELECT work_type FROM work_types WHERE work_type = CAST(:type AS text) FOR UPDATE SKIP LOCKED) y;
+
+-- statement: work_bound_raise  only: postgres
+UPDATE work_types y SET low_key = b.low_key
+FROM (SELECT coalesce((
+          SELECT r.claim_key FROM work_ready r
+          WHERE r.work_type = CAST(:type AS text)
+            AND r.claim_key >= (SELECT t.low_key FROM work_types t WHERE t.work_type = CAST(:type AS text))
+          ORDER BY r.claim_key LIMIT 1),
+          CAST(extract(epoch FROM coalesce(CAST(:clock AS timestamptz), clock_timestamp())) * 1000000 AS bigint)) AS low_key) b
+WHERE y.work_type = CAST(:type AS text) AND y.low_key < b.low_key
+  AND current_setting('tidemark.bound', true) = y.work_type;
+
 -- statement: work_ready_tidy  only: postgres
 -- Entries at the front of a type whose row is not ready (each claim would pass them): deleted. An item that becomes ready
--- again gets a new entry.
+-- again gets a new entry. Only these are locked: a claim that deletes its own entries does not wait.
 DELETE FROM work_ready WHERE ctid = ANY(ARRAY(
     SELECT r.entry
     FROM work_types y CROSS JOIN LATERAL (
         SELECT r.ctid AS entry, r.item_no FROM work_ready r
-        WHERE r.work_type = y.work_type AND r.claim_key >= y.low_key ORDER BY r.claim_key LIMIT :limit
-        FOR UPDATE SKIP LOCKED) r
+        WHERE r.work_type = y.work_type AND r.claim_key >= y.low_key ORDER BY r.claim_key LIMIT :limit) r
+    CROSS JOIN LATERAL (SELECT 1 FROM work_ready e WHERE e.ctid = r.entry LIMIT 1 FOR UPDATE SKIP LOCKED) e
     WHERE (CAST(:type AS text) IS NULL OR y.work_type = CAST(:type AS text))
       AND NOT EXISTS (SELECT 1 FROM work_items w
                       WHERE w.item_no = r.item_no AND w.status = 'pending' AND w.run_after IS NULL AND w.waits_for = 0)));
@@ -711,8 +716,10 @@ RETURNING work_item_id, lease_token;
 
 -- statement: work_renew  engine: postgres
 UPDATE work_items w
-SET heartbeat_at = c.at, revision = w.revision + 1, updated_at = c.at,
-    lease_expires_at = least(c.at + CAST(:lease_us AS bigint) * interval '1 microsecond', w.deadline_at)
+SET heartbeat_at = c.at, updated_at = c.at,
+    lease_expires_at = least(c.at + CAST(:lease_us AS bigint) * interval '1 microsecond', w.deadline_at),
+    revision = w.revision + CASE WHEN w.lease_expires_at <= c.at + CAST(:lease_us AS bigint) * interval '1 microsecond'
+                                 THEN 2 ELSE 1 END
 FROM jsonb_to_recordset(CAST(:items AS jsonb)) AS x(id text, token bigint)
      CROSS JOIN (SELECT coalesce(CAST(:clock AS timestamptz), clock_timestamp()) AS at) c
 WHERE w.work_item_id = x.id AND w.lease_token = x.token AND coalesce(w.status, '') = 'in_progress'
@@ -776,24 +783,21 @@ RETURNING work_item_id, lease_token,
                                       AND k.status = 'pending' AND k.lock_via = 'api');
 
 -- statement: work_finish_many  engine: postgres
-WITH done AS (
-    UPDATE work_items w
-    SET status = 'completed', output_data = x.output, attempt_outcome = 'completed', error_message = NULL,
-        completed_at = c.at, completed_by = w.lease_holder, lease_holder = NULL, lease_expires_at = NULL,
-        deadline_at = NULL, revision = w.revision + 1, updated_at = c.at
-    FROM unnest(CAST(CAST(:ids AS text) AS text[]), CAST(CAST(:tokens AS text) AS bigint[]),
-                CAST(CAST(:outputs AS text) AS text[])) AS x(id, token, output)
-         CROSS JOIN (SELECT coalesce(CAST(:clock AS timestamptz), clock_timestamp()) AS at) c
-    WHERE w.work_item_id = x.id AND w.lease_token = x.token AND w.status = 'in_progress' AND w.lease_expires_at > c.at
-    RETURNING w.work_item_id, w.lease_token,
-              w.has_dependents OR w.work_item_id = ANY(ARRAY(
-                  SELECT k.work_item_id FROM idempotency_keys k
-                  WHERE k.work_item_id = ANY(CAST(CAST(:ids AS text) AS text[]))
-                    AND k.status = 'pending' AND k.lock_via = 'api')) AS has_more),
-freed AS (
-    UPDATE idempotency_keys k SET lock_holder = NULL, lock_expires_at = NULL, lock_via = NULL, revision = k.revision + 1
-    FROM done d WHERE d.has_more AND k.work_item_id = d.work_item_id AND k.status = 'pending' AND k.lock_via = 'api')
-SELECT work_item_id, lease_token, has_more FROM done;
+UPDATE work_items w
+SET status = 'completed', output_data = x.output, attempt_outcome = 'completed', error_message = NULL,
+    completed_at = c.at, completed_by = w.lease_holder, lease_holder = NULL, lease_expires_at = NULL,
+    deadline_at = NULL, updated_at = c.at,
+    revision = w.revision + CASE WHEN w.has_dependents OR w.unique_key IS NOT NULL THEN 1 ELSE 2 END
+FROM unnest(CAST(CAST(:ids AS text) AS text[]), CAST(CAST(:tokens AS text) AS bigint[]),
+            CAST(CAST(:outputs AS text) AS text[])) AS x(id, token, output)
+     CROSS JOIN (SELECT coalesce(CAST(:clock AS timestamptz), clock_timestamp()) AS at) c
+WHERE w.work_item_id = x.id AND w.lease_token = x.token AND w.status = 'in_progress' AND w.lease_expires_at > c.at
+RETURNING w.work_item_id, w.lease_token,
+          w.has_dependents OR (w.work_item_id = ANY(ARRAY(
+                                   SELECT k.work_item_id FROM idempotency_keys k
+                                   WHERE k.work_item_id = ANY(CAST(CAST(:ids AS text) AS text[]))
+                                     AND k.status = 'pending' AND k.lock_via = 'api'))
+                               AND tide_work_keys_free(w.work_item_id));
 
 -- statement: work_finish_one  engine: sqlite
 UPDATE work_items
@@ -807,21 +811,17 @@ RETURNING task_id,
 
 -- statement: work_finish_one  engine: postgres
 -- :is_plain: nothing else ends with it, so the keys that it left unanswered are given back here.
-WITH done AS (
-    UPDATE work_items w
-    SET status = 'completed', output_data = :output, attempt_outcome = 'completed', error_message = NULL,
-        completed_at = c.at, completed_by = w.lease_holder, lease_holder = NULL, lease_expires_at = NULL,
-        deadline_at = NULL, revision = w.revision + 1, updated_at = c.at
-    FROM (SELECT coalesce(CAST(:clock AS timestamptz), clock_timestamp()) AS at) c
-    WHERE w.work_item_id = :id AND w.lease_token = :token AND w.status = 'in_progress' AND w.lease_expires_at > c.at
-    RETURNING w.work_item_id, w.task_id,
-              w.has_dependents OR EXISTS (SELECT 1 FROM idempotency_keys k WHERE k.work_item_id = w.work_item_id
-                                            AND k.status = 'pending' AND k.lock_via = 'api') AS has_more),
-freed AS (
-    UPDATE idempotency_keys k SET lock_holder = NULL, lock_expires_at = NULL, lock_via = NULL, revision = k.revision + 1
-    FROM done d WHERE d.has_more AND k.work_item_id = d.work_item_id AND k.status = 'pending' AND k.lock_via = 'api'
-      AND CAST(:is_plain AS boolean))
-SELECT task_id, has_more FROM done;
+UPDATE work_items w
+SET status = 'completed', output_data = :output, attempt_outcome = 'completed', error_message = NULL,
+    completed_at = c.at, completed_by = w.lease_holder, lease_holder = NULL, lease_expires_at = NULL,
+    deadline_at = NULL, updated_at = c.at,
+    revision = w.revision + CASE WHEN w.has_dependents OR w.unique_key IS NOT NULL THEN 1 ELSE 2 END
+FROM (SELECT coalesce(CAST(:clock AS timestamptz), clock_timestamp()) AS at) c
+WHERE w.work_item_id = :id AND w.lease_token = :token AND w.status = 'in_progress' AND w.lease_expires_at > c.at
+RETURNING w.task_id,
+          w.has_dependents OR (EXISTS (SELECT 1 FROM idempotency_keys k WHERE k.work_item_id = w.work_item_id
+                                         AND k.status = 'pending' AND k.lock_via = 'api')
+                               AND (NOT CAST(:is_plain AS boolean) OR tide_work_keys_free(w.work_item_id)));
 
 -- statement: work_finished  engine: sqlite
 -- Which of these were completed before, by this very token and with this very output? (Ended rows keep their token.)

@@ -65,8 +65,7 @@ tide_status tide_lease_list_bind(tide_query *query, const char *name, const tide
     return tide_item_bind_list(query, name, &json, err);
 }
 
-/* "text", with what is special in it behind a backslash; NULL for none. */
-static tide_status put_element(tide_buffer *array, const char *text)
+tide_status tide_lease_list_put_element(tide_buffer *array, const char *text)
 {
     if (!text)
         return tide_buffer_append_text(array, "NULL");
@@ -94,7 +93,7 @@ static tide_status put_array(tide_buffer *array, const tide_lease_list *list, in
             TIDE_TRY(tide_buffer_append_byte(array, ','));
         TIDE_TRY(column == LIST_TOKENS
                      ? tide_buffer_append_decimal(array, list[i].token)
-                     : put_element(array, column == LIST_IDS ? list[i].id : list[i].output));
+                     : tide_lease_list_put_element(array, column == LIST_IDS ? list[i].id : list[i].output));
     }
     return tide_buffer_append_byte(array, '}');
 }

@@ -38,6 +38,10 @@ TIDE_MUST_CHECK tide_status tide_lease_list_bind_arrays(tide_query *query,
                                                         const tide_lease_list *list, int count,
                                                         tide_error *err);
 
+/* Append an element of a text array: "text", with what is special in it behind a backslash; NULL for
+ * none. */
+TIDE_MUST_CHECK tide_status tide_lease_list_put_element(tide_buffer *array, const char *text);
+
 /* This one was answered: it is not lost. Returns it; NULL: nobody asked for it. */
 const tide_lease_list *tide_lease_list_mark(const tide_lease_list *list, int count, tide_view id,
                                             int64_t token);

@@ -139,8 +139,9 @@ static const char *const values[][2] = {
     {"types", "[\"job\",\"other\"]"},
     {"task_id", "t"},
     {"worker", "w"},
-    {"claims", "[{\"place\":0,\"worker\":\"a\",\"lease_us\":1000000,\"wanted\":5},"
-               "{\"place\":1,\"worker\":\"b\",\"lease_us\":1000000,\"wanted\":5}]"},
+    {"places", "{1,2,1,2,1,2,1,2,1,2}"},
+    {"workers", "{a,b}"},
+    {"leases", "{1000000,1000000}"},
     {"ids", "{a,b,c,d,e,f,g,h,i,j}"},
     {"tokens", "{1,2,3,4,5,6,7,8,9,10}"},
     {"outputs", "{1,2,3,4,5,6,7,8,9,10}"},

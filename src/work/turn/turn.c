@@ -9,7 +9,7 @@
 #include "store/statement.h"
 #include "tidemark_sql.h"
 
-enum { CLAIMS_JSON_MAX = 1 << 20 };
+enum { CLAIMS_BYTES_MAX = 1 << 20 };
 
 /* Calls that share a transaction. */
 typedef struct group {
@@ -119,7 +119,7 @@ static void take_row(const group *g, tide_claim *claim, tide_query *query)
 static void read_shared(tide_query *query, void *arg)
 {
     const group *g = arg;
-    const int64_t place = tide_query_col_i64(query);
+    const int64_t place = tide_query_col_i64(query) - 1;
     assert(place >= 0 && place < g->count && g->turns[place]->claim);
     take_row(g, g->turns[place]->claim, query);
 }
@@ -149,55 +149,110 @@ static tide_status defer_turn(tide_tx *tx, const tide_claim *c, int wanted, tide
                          tide_bind_text("type", c->request->types[0]));
 }
 
+/* Now and then, by chance, behind the claim: the type's low-water bound rises above what is gone, so that the
+ * next claims do not read it. Callers that add items of the type wait for it, so it comes last. */
+static tide_status defer_bound(tide_tx *tx, const tide_claim *c, int wanted, tide_error *err)
+{
+    uint16_t drawn = 0;
+    tide_env *env = tide_store_env(tide_tx_store(tx));
+    if (!is_of_one_type(c) || tide_store_engine(tide_tx_store(tx)) != TIDE_ENGINE_POSTGRES)
+        return TIDE_OK;
+    env->random(env, &drawn, sizeof drawn);
+    if (drawn % TIDE_TURN_BOUND_EVERY >= wanted)
+        return TIDE_OK;
+    const char *type = c->request->types[0];
+    tide_item_clock clock = {0};
+    TIDE_TRY(tide_tx_defer(tx, TIDE_SQL_WORK_BOUND_HOLD, err, tide_bind_text("type", type)));
+    TIDE_CLEANUP(tide_query_endp) tide_query *query = NULL;
+    TIDE_TRY(tide_query_start(&query, tx, TIDE_SQL_WORK_BOUND_RAISE, err,
+                              tide_bind_text("type", type)));
+    TIDE_TRY(tide_item_bind_clock(query, tx, &clock, err));
+    return tide_query_defer(&query, err);
+}
+
 static tide_status defer_own(tide_tx *tx, group *g, const tide_claim *c, tide_error *err)
 {
     TIDE_TRY(defer_turn(tx, c, c->limit, err));
     TIDE_CLEANUP(tide_query_endp) tide_query *query = NULL;
     TIDE_TRY(tide_claim_begin(&query, tx, c, err));
-    return tide_query_defer_rows(&query, read_own, g, err);
+    TIDE_TRY(tide_query_defer_rows(&query, read_own, g, err));
+    return defer_bound(tx, c, c->limit, err);
 }
 
-/* [{"place":0,"worker":"w","lease_us":30000000,"wanted":1},..] of those that claim this type, which returns how many items they want. */
-static int put_claims(tide_json *json, const group *g, const char *type)
+/* What the claimers of one type want, as arrays. */
+typedef struct places {
+    tide_buffer numbers; /* of the claimer of each item, from 1: the first items go to the first of each */
+    tide_buffer workers; /* of all calls of the group */
+    tide_buffer leases;
+    int wanted; /* items of all claimers */
+} places;
+
+static void done_places(places *p)
 {
-    int wanted = 0;
-    tide_json_array_begin(json);
-    for (int i = 0; i < g->count; i++) {
-        const tide_claim *c = g->turns[i]->claim;
-        if (!c || strcmp(c->request->types[0], type) != 0)
-            continue;
-        tide_json_object_begin(json);
-        tide_json_key(json, "place");
-        tide_json_i64(json, i);
-        tide_json_key(json, "worker");
-        tide_json_text(json, c->request->worker);
-        tide_json_key(json, "lease_us");
-        tide_json_i64(json, c->lease_us);
-        tide_json_key(json, "wanted");
-        tide_json_i64(json, c->limit);
-        tide_json_object_end(json);
-        wanted += c->limit;
+    tide_buffer_done(&p->numbers);
+    tide_buffer_done(&p->workers);
+    tide_buffer_done(&p->leases);
+}
+
+static const tide_claim *claim_of_type(const group *g, int at, const char *type)
+{
+    const tide_claim *c = g->turns[at]->claim;
+    return c && strcmp(c->request->types[0], type) == 0 ? c : NULL;
+}
+
+static tide_status put_numbers(places *p, const group *g, const char *type)
+{
+    int before = -1;
+    TIDE_TRY(tide_buffer_append_byte(&p->numbers, '{'));
+    for (int turn = 0; p->wanted > before; turn++) {
+        before = p->wanted;
+        for (int i = 0; i < g->count; i++) {
+            const tide_claim *c = claim_of_type(g, i, type);
+            if (!c || c->limit <= turn)
+                continue;
+            if (p->wanted++ > 0)
+                TIDE_TRY(tide_buffer_append_byte(&p->numbers, ','));
+            TIDE_TRY(tide_buffer_append_decimal(&p->numbers, i + 1));
+        }
     }
-    tide_json_array_end(json);
-    return wanted;
+    return tide_buffer_append_byte(&p->numbers, '}');
+}
+
+static tide_status put_claimers(places *p, const group *g, const char *type)
+{
+    for (int i = 0; i < g->count; i++) {
+        const tide_claim *c = claim_of_type(g, i, type);
+        TIDE_TRY(tide_buffer_append_byte(&p->workers, i > 0 ? ',' : '{'));
+        TIDE_TRY(tide_lease_list_put_element(&p->workers, c ? c->request->worker : NULL));
+        TIDE_TRY(tide_buffer_append_byte(&p->leases, i > 0 ? ',' : '{'));
+        TIDE_TRY(tide_buffer_append_decimal(&p->leases, c ? c->lease_us : 0));
+    }
+    TIDE_TRY(tide_buffer_append_byte(&p->workers, '}'));
+    TIDE_TRY(tide_buffer_append_byte(&p->leases, '}'));
+    return put_numbers(p, g, type);
 }
 
 static tide_status defer_shared(tide_tx *tx, group *g, const tide_claim *first, tide_error *err)
 {
-    TIDE_CLEANUP(tide_buffer_done) tide_buffer buffer = tide_buffer_of(CLAIMS_JSON_MAX);
+    const char *type = first->request->types[0];
     tide_item_clock clock = {0};
-    tide_json json;
-    tide_json_init(&json, &buffer);
-    const int wanted = put_claims(&json, g, first->request->types[0]);
-    TIDE_TRY(defer_turn(tx, first, wanted, err));
+    TIDE_CLEANUP(done_places)
+    places p = {.numbers = tide_buffer_of(CLAIMS_BYTES_MAX),
+                .workers = tide_buffer_of(CLAIMS_BYTES_MAX),
+                .leases = tide_buffer_of(CLAIMS_BYTES_MAX)};
+    const tide_status status = put_claimers(&p, g, type);
+    TIDE_TRY(tide_item_check_list(status, err));
+    TIDE_TRY(defer_turn(tx, first, p.wanted, err));
     TIDE_CLEANUP(tide_query_endp) tide_query *query = NULL;
     TIDE_TRY(tide_query_start(&query, tx, TIDE_SQL_WORK_CLAIM_SHARED, err,
-                              tide_bind_text("type", first->request->types[0]),
-                              tide_bind_i64("limit", wanted),
-                              tide_bind_i64("floor", tide_lease_token_floor(tx))));
+                              tide_bind_text("type", type), tide_bind_i64("limit", p.wanted),
+                              tide_bind_i64("floor", tide_lease_token_floor(tx)),
+                              tide_bind_view("places", tide_buffer_view(&p.numbers)),
+                              tide_bind_view("workers", tide_buffer_view(&p.workers)),
+                              tide_bind_view("leases", tide_buffer_view(&p.leases))));
     TIDE_TRY(tide_item_bind_clock(query, tx, &clock, err));
-    TIDE_TRY(tide_item_bind_list(query, "claims", &json, err));
-    return tide_query_defer_rows(&query, read_shared, g, err);
+    TIDE_TRY(tide_query_defer_rows(&query, read_shared, g, err));
+    return defer_bound(tx, first, p.wanted, err);
 }
 
 /* Is this the first of its type in the group? */
