@@ -351,10 +351,16 @@ static tide_status check_session(tide_store *store, const check *c, tide_error *
                      store->name, c->stored.identity.session_id, before);
 }
 
-/* A store of an older schema has no table of starts, and is only read. */
+/* A store of an older schema has no table of starts, and is only read; nor has one that was opened with a part of the
+ * migrations. */
+static bool has_starts(const tide_store *store)
+{
+    return !store->is_older && store->migrations == tide_sql_migrations;
+}
+
 static tide_status check_start(tide_tx *tx, check *c, tide_error *err)
 {
-    if (tx->store->is_older)
+    if (!has_starts(tx->store))
         return TIDE_OK;
     const char *seen = c->is_known_real ? c->known_start.id : "";
     TIDE_QUERY_BY(query, tide_tx_one, tx, TIDE_SQL_SERVER_START_CHECK, err,
@@ -456,7 +462,7 @@ static tide_status record_change(tide_tx *tx, void *arg, tide_error *err)
     find_cut(c, tx->store->ops->engine, &reason, evidence);
     if (reason)
         TIDE_TRY(begin_epoch(tx, c, reason, evidence, err));
-    return is_start_new(c) ? add_start(tx, c, err) : TIDE_OK;
+    return has_starts(tx->store) && is_start_new(c) ? add_start(tx, c, err) : TIDE_OK;
 }
 
 /* ---- what the process knows ---- */
