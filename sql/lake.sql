@@ -329,10 +329,13 @@ ORDER BY p.partition_id, k.partition_key_index;
 SELECT f.data_file_id, f.owner_id, f.begin_snapshot, f.path, f.path_is_relative, f.record_count, f.file_size_bytes, coalesce(f.footer_size, 0),
        coalesce(f.row_id_start, 0), coalesce(f.partition_id, 0), coalesce(d.delete_file_id, 0), coalesce(d.begin_snapshot, 0), coalesce(d.owner_id, 0),
        coalesce(d.path, ''), d.path_is_relative, coalesce(d.delete_count, 0),
-       f.mapping_id IS NOT NULL OR f.encryption_key IS NOT NULL OR d.encryption_key IS NOT NULL OR coalesce(d.format, 'parquet') <> 'parquet'
+       f.mapping_id IS NOT NULL OR f.encryption_key IS NOT NULL OR d.encryption_key IS NOT NULL OR coalesce(d.format, 'parquet') <> 'parquet',
+       coalesce(g.sha256, ''), coalesce(h.sha256, '')
 FROM lake_data_file f
 LEFT JOIN lake_delete_file d ON d.viewer_id = f.viewer_id AND d.data_file_id = f.data_file_id
       AND d.begin_snapshot <= :snapshot AND (d.end_snapshot IS NULL OR d.end_snapshot > :snapshot)
+LEFT JOIN lake_file_digest g ON g.file_id = f.data_file_id
+LEFT JOIN lake_file_digest h ON h.file_id = d.delete_file_id
 WHERE f.viewer_id = :catalog_id AND f.table_id = :table_id
   AND f.begin_snapshot <= :snapshot AND (f.end_snapshot IS NULL OR f.end_snapshot > :snapshot)
 ORDER BY f.data_file_id;
@@ -342,10 +345,13 @@ ORDER BY f.data_file_id;
 SELECT f.data_file_id, f.owner_id, f.begin_snapshot, f.path, f.path_is_relative, f.record_count, f.file_size_bytes, coalesce(f.footer_size, 0),
        coalesce(f.row_id_start, 0), coalesce(f.partition_id, 0), coalesce(d.delete_file_id, 0), coalesce(d.begin_snapshot, 0), coalesce(d.owner_id, 0),
        coalesce(d.path, ''), d.path_is_relative, coalesce(d.delete_count, 0),
-       f.mapping_id IS NOT NULL OR f.encryption_key IS NOT NULL OR d.encryption_key IS NOT NULL OR coalesce(d.format, 'parquet') <> 'parquet'
+       f.mapping_id IS NOT NULL OR f.encryption_key IS NOT NULL OR d.encryption_key IS NOT NULL OR coalesce(d.format, 'parquet') <> 'parquet',
+       coalesce(g.sha256, ''), coalesce(h.sha256, '')
 FROM lake_data_file f
 LEFT JOIN LATERAL (SELECT * FROM lake_delete_file x WHERE x.viewer_id = f.viewer_id AND x.data_file_id = f.data_file_id
                      AND x.begin_snapshot <= :snapshot AND (x.end_snapshot IS NULL OR x.end_snapshot > :snapshot) OFFSET 0) d ON true
+LEFT JOIN lake_file_digest g ON g.file_id = f.data_file_id
+LEFT JOIN lake_file_digest h ON h.file_id = d.delete_file_id
 WHERE f.viewer_id = :catalog_id AND f.table_id = :table_id
   AND f.begin_snapshot <= :snapshot AND (f.end_snapshot IS NULL OR f.end_snapshot > :snapshot)
 ORDER BY f.data_file_id;
@@ -356,11 +362,13 @@ SELECT f.data_file_id, f.owner_id, f.begin_snapshot, f.path, f.path_is_relative,
        coalesce(f.row_id_start, 0), coalesce(f.partition_id, 0), coalesce(d.delete_file_id, 0), coalesce(d.begin_snapshot, 0), coalesce(d.owner_id, 0),
        coalesce(d.path, ''), d.path_is_relative, coalesce(d.delete_count, 0),
        f.mapping_id IS NOT NULL OR f.encryption_key IS NOT NULL OR d.encryption_key IS NOT NULL OR coalesce(d.format, 'parquet') <> 'parquet',
-       s.min_value, s.max_value, s.value_count, s.null_count
+       coalesce(g.sha256, ''), coalesce(h.sha256, ''), s.min_value, s.max_value, s.value_count, s.null_count
 FROM lake_data_file f
 LEFT JOIN lake_delete_file d ON d.viewer_id = f.viewer_id AND d.data_file_id = f.data_file_id
       AND d.begin_snapshot <= :snapshot AND (d.end_snapshot IS NULL OR d.end_snapshot > :snapshot)
 LEFT JOIN ducklake_file_column_stats s ON s.data_file_id = f.data_file_id AND s.column_id = :column_id
+LEFT JOIN lake_file_digest g ON g.file_id = f.data_file_id
+LEFT JOIN lake_file_digest h ON h.file_id = d.delete_file_id
 WHERE f.viewer_id = :catalog_id AND f.table_id = :table_id
   AND f.begin_snapshot <= :snapshot AND (f.end_snapshot IS NULL OR f.end_snapshot > :snapshot)
 ORDER BY f.data_file_id;
@@ -370,12 +378,14 @@ SELECT f.data_file_id, f.owner_id, f.begin_snapshot, f.path, f.path_is_relative,
        coalesce(f.row_id_start, 0), coalesce(f.partition_id, 0), coalesce(d.delete_file_id, 0), coalesce(d.begin_snapshot, 0), coalesce(d.owner_id, 0),
        coalesce(d.path, ''), d.path_is_relative, coalesce(d.delete_count, 0),
        f.mapping_id IS NOT NULL OR f.encryption_key IS NOT NULL OR d.encryption_key IS NOT NULL OR coalesce(d.format, 'parquet') <> 'parquet',
-       s.min_value, s.max_value, s.value_count, s.null_count
+       coalesce(g.sha256, ''), coalesce(h.sha256, ''), s.min_value, s.max_value, s.value_count, s.null_count
 FROM lake_data_file f
 LEFT JOIN LATERAL (SELECT * FROM lake_delete_file x WHERE x.viewer_id = f.viewer_id AND x.data_file_id = f.data_file_id
                      AND x.begin_snapshot <= :snapshot AND (x.end_snapshot IS NULL OR x.end_snapshot > :snapshot) OFFSET 0) d ON true
 LEFT JOIN LATERAL (SELECT x.min_value, x.max_value, x.value_count, x.null_count FROM ducklake_file_column_stats x
                    WHERE x.data_file_id = f.data_file_id AND x.column_id = :column_id OFFSET 0) s ON true
+LEFT JOIN lake_file_digest g ON g.file_id = f.data_file_id
+LEFT JOIN lake_file_digest h ON h.file_id = d.delete_file_id
 WHERE f.viewer_id = :catalog_id AND f.table_id = :table_id
   AND f.begin_snapshot <= :snapshot AND (f.end_snapshot IS NULL OR f.end_snapshot > :snapshot)
 ORDER BY f.data_file_id;

@@ -114,6 +114,7 @@ typedef struct tide_lake_new_file {
     const char *const *
         partition_values; /* one per key of the table's partition (NULL among them: NULL); NULL: none */
     int64_t partition_id;
+    const char *sha256; /* of its bytes, hexadecimal; NULL: not known */
 } tide_lake_new_file;
 
 /* The table as this change sees it, for who writes its files: id, path, columns (with the ids that a table created in this change will have). */

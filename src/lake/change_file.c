@@ -120,6 +120,7 @@ static tide_status keep_file(tide_lake_change *change, lake_thing *table,
         return lake_fail_memory(change, err);
     *kept = (lake_file){.table = table, .file = *file};
     if (!copy_text(&change->memory, &kept->file.path) ||
+        (file->sha256 && !copy_text(&change->memory, &kept->file.sha256)) ||
         !copy_stats(&change->memory, &kept->file) ||
         !copy_values(&change->memory, &kept->file, table->partition.count))
         return lake_fail_memory(change, err);

@@ -166,6 +166,9 @@ TIDE_MUST_CHECK tide_status lake_group_rows_write(lake_group_rows *rows,
 /* Deferred: forks' first statistics, before them; values of partitions, behind them. */
 TIDE_MUST_CHECK tide_status lake_begin_stats_of(tide_tx *tx, const tide_lake_change *const *changes,
                                                 int count, tide_error *err);
+TIDE_MUST_CHECK tide_status lake_write_digests_of(tide_tx *tx,
+                                                  const tide_lake_change *const *changes, int count,
+                                                  tide_error *err);
 TIDE_MUST_CHECK tide_status lake_write_partitions_of(tide_tx *tx,
                                                      const tide_lake_change *const *changes,
                                                      int count, tide_error *err);

@@ -79,6 +79,16 @@ static void put_partitions(tide_json *json, const lake_file *file)
     }
 }
 
+static void put_digest(tide_json *json, const lake_file *file)
+{
+    if (!file->file.sha256)
+        return;
+    tide_json_object_begin(json);
+    put_number(json, "id", file->id);
+    put_text(json, "sha256", file->file.sha256);
+    tide_json_object_end(json);
+}
+
 typedef void put_fn(tide_json *json, const lake_file *file);
 
 /* One statement for all of them, if there are any. */
@@ -92,6 +102,28 @@ static tide_status write_rows(tide_tx *tx, int64_t catalog_id, const tide_sql *s
         return TIDE_OK;
     return tide_tx_defer(tx, sql, err, tide_bind_i64("catalog_id", catalog_id),
                          tide_bind_view("rows", tide_buffer_view(rows)));
+}
+
+/* Digests of data and delete files. */
+tide_status lake_write_digests_of(tide_tx *tx, const tide_lake_change *const *changes, int count,
+                                  tide_error *err)
+{
+    TIDE_CLEANUP(tide_buffer_done) tide_buffer rows = tide_buffer_of(ROWS_BYTES_MAX);
+    tide_json json;
+    tide_json_init(&json, &rows);
+    tide_json_array_begin(&json);
+    for (int i = 0; i < count; i++)
+        for (const lake_file *file = changes[i]->files; file; file = file->next)
+            if (file->table->is_there)
+                put_digest(&json, file);
+    tide_json_array_end(&json);
+    const tide_status status = tide_json_finish(&json);
+    if (status < TIDE_OK)
+        return tide_fail(err, status, "too many files in one change: commit some first");
+    if (rows.len <= 2)
+        return TIDE_OK;
+    return tide_tx_defer(tx, TIDE_LAKE_SQL_LAKE_ADD_FILE_DIGESTS, err,
+                         tide_bind_view("rows", tide_buffer_view(&rows)));
 }
 
 /* The files of a kind, of several changes. */
@@ -156,6 +188,7 @@ tide_status lake_write_files(tide_tx *tx, const tide_lake_change *change, tide_e
     TIDE_TRY(write_array(tx, &change, 1, TIDE_LAKE_SQL_LAKE_ADD_FILE_PARTITIONS, false,
                          put_partitions, err));
     TIDE_TRY(write_array(tx, &change, 1, TIDE_LAKE_SQL_LAKE_ADD_DELETES, true, put_file, err));
+    TIDE_TRY(lake_write_digests_of(tx, &change, 1, err));
     for (const lake_thing *thing = change->things; thing; thing = thing->next)
         if (has_stats(thing))
             TIDE_TRY(write_stats(tx, catalog_id, thing, err));

@@ -184,6 +184,7 @@ static tide_status write_together(tide_tx *tx, void *arg, tide_error *err)
     TIDE_TRY(lake_begin_stats_of(tx, changes, g->count, err));
     TIDE_TRY(publish_members(tx, g, digests, changes, err));
     TIDE_TRY(lake_write_partitions_of(tx, changes, g->count, err));
+    TIDE_TRY(lake_write_digests_of(tx, changes, g->count, err));
     return lake_settle_bounds(tx, changes, g->count, err);
 }
 

@@ -1,4 +1,5 @@
 #include "lake/data_parts.h"
+#include "lake/file_digest.h"
 
 #include <assert.h>
 #include <errno.h>
@@ -136,6 +137,9 @@ tide_status tide_lake_data_open(tide_lake_data **out, const char *data_dir,
     data->file_bytes = chosen->file_bytes > 0 ? chosen->file_bytes : TIDE_LAKE_FILE_BYTES_DEFAULT;
     data->env = chosen->env ? chosen->env : tide_env_system();
     data->runner = chosen->runner;
+    if (!chosen->seen)
+        TIDE_TRY(tide_lake_seen_files_new(&data->own_seen, err));
+    data->seen = chosen->seen ? chosen->seen : data->own_seen;
     if (chosen->is_remote) {
         assert(data->runner);
         *out = TIDE_TAKE(data);
@@ -154,6 +158,7 @@ void tide_lake_data_close(tide_lake_data *data)
         return;
     tide_duck_close(data->duck);
     tide_duckdb_close(data->db);
+    tide_lake_seen_files_free(data->own_seen);
     free(data->library);
     free(data->synced_dir);
     free(data->data_dir);
@@ -220,7 +225,9 @@ static tide_status keep_file(void *arg, const tide_lake_file_seen *file, tide_er
     kept->path = tide_arena_text(files->memory, tide_view_of(file->path));
     kept->delete_path =
         tide_arena_text(files->memory, tide_view_of(file->delete_path ? file->delete_path : ""));
-    TIDE_NEED_MEMORY(kept->path && kept->delete_path, err);
+    kept->sha256 = tide_arena_text(files->memory, tide_view_of(file->sha256));
+    kept->delete_sha256 = tide_arena_text(files->memory, tide_view_of(file->delete_sha256));
+    TIDE_NEED_MEMORY(kept->path && kept->delete_path && kept->sha256 && kept->delete_sha256, err);
     files->count++;
     return TIDE_OK;
 }

@@ -44,6 +44,8 @@ typedef struct tide_lake_data_options {
     tide_duck_cord *cord;
     /* Where texts of callers run (query_sandbox.h). Must outlive the handle. NULL: in this process. */
     const struct tide_lake_runner *runner;
+    /* Files whose digests were compared (file_digest.h), shared by handles of one metabase. Must outlive the handle. NULL: its own. */
+    struct tide_lake_seen_files *seen;
     /* With a runner: for tide_lake_query alone. No DuckDB is opened in this process. */
     bool is_remote;
 } tide_lake_data_options;

@@ -333,8 +333,7 @@ static tide_status place_files(job *j, tide_error *err)
     const tide_lake_object *table = &j->table->table;
     for (; j->placed < j->out->count; j->placed++) {
         tide_lake_new_file *file = &j->out->files[j->placed];
-        TIDE_TRY(tide_lake_place(j->data, table, file->path, err));
-        file->path = strrchr(file->path, '/') + 1;
+        TIDE_TRY(tide_lake_place(j->data, table, file, j->out->memory, err));
     }
     return tide_lake_sync_table(j->data, table, err);
 }

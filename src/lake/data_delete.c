@@ -208,8 +208,7 @@ static tide_status write_all(job *j, tide_error *err)
         tide_lake_new_file *file = &j->out->files[j->placed];
         if (!*file->path)
             continue;
-        TIDE_TRY(tide_lake_place(j->data, &j->table->table, file->path, err));
-        file->path = strrchr(file->path, '/') + 1;
+        TIDE_TRY(tide_lake_place(j->data, &j->table->table, file, j->out->memory, err));
     }
     return j->out->count ? tide_lake_sync_table(j->data, &j->table->table, err) : TIDE_OK;
 }

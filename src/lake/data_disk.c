@@ -12,6 +12,7 @@
 #include "base/cleanup.h"
 #include "base/text/uuid.h"
 #include "lake/data_parts.h"
+#include "lake/file_digest.h"
 
 tide_status tide_lake_fail_errno(tide_error *err, const char *what, const char *path)
 {
@@ -150,16 +151,22 @@ void tide_lake_stage_remove(const char *path)
 }
 
 tide_status tide_lake_place(const tide_lake_data *data, const tide_lake_object *table,
-                            const char *from, tide_error *err)
+                            tide_lake_new_file *file, tide_arena *memory, tide_error *err)
 {
+    const char *from = file->path;
     char dir[PATH_MAX];
     char to[PATH_MAX];
+    char sha256[TIDE_SHA256_TEXT_SIZE];
     TIDE_TRY(table_directory(data, table, dir, err));
     TIDE_TRY(sync_path(from, 0, err));
+    TIDE_TRY(tide_lake_file_sha256(sha256, from, err));
+    file->sha256 = tide_arena_text(memory, tide_view_of(sha256));
+    TIDE_NEED_MEMORY(file->sha256, err);
     if (snprintf(to, sizeof to, "%s%s", dir, strrchr(from, '/') + 1) >= PATH_MAX)
         return tide_fail(err, TIDE_E_INVALID, "the path %s is too long", dir);
     if (rename(from, to) != 0)
         return tide_lake_fail_errno(err, "name the file", to);
+    file->path = strrchr(from, '/') + 1;
     return TIDE_OK;
 }
 

@@ -23,6 +23,8 @@ struct tide_lake_data {
     tide_duck_cord *cord;
     char *synced_dir;               /* of a table: known to be there after a crash; NULL: none */
     const tide_lake_runner *runner; /* of texts of callers; NULL: they run in this process */
+    struct tide_lake_seen_files *seen; /* whose digests were compared */
+    struct tide_lake_seen_files *own_seen; /* NULL: it is shared */
     tide_duckdb *db; /* with files: our own statements alone run here; NULL: reads_only */
     tide_duck *duck;
 };
@@ -75,10 +77,10 @@ TIDE_MUST_CHECK tide_status tide_lake_stage_make(tide_lake_data *data,
                                                  tide_error *err);
 void tide_lake_stage_remove(const char *path); /* with all that is in it; takes "" */
 tide_status tide_lake_fail_errno(tide_error *err, const char *what, const char *path);
-/* Sync a file, and give it its name in the table's directory: its last part. */
+/* Sync a file, take its digest, and give it its name in the table's directory: the last part of its path, which it then is. */
 TIDE_MUST_CHECK tide_status tide_lake_place(const tide_lake_data *data,
-                                            const tide_lake_object *table, const char *from,
-                                            tide_error *err);
+                                            const tide_lake_object *table, tide_lake_new_file *file,
+                                            tide_arena *memory, tide_error *err);
 TIDE_MUST_CHECK tide_status tide_lake_sync_table(const tide_lake_data *data,
                                                  const tide_lake_object *table, tide_error *err);
 void tide_lake_unlink(const tide_lake_data *data, const tide_lake_object *table, const char *path);

@@ -3,6 +3,7 @@
 
 #include "base/cleanup.h"
 #include "lake/data_parts.h"
+#include "lake/file_digest.h"
 #include "lake/quote.h"
 #include "tidemark_lake_duck.h"
 
@@ -57,9 +58,10 @@ static tide_status fill_columns(tide_lake_scan *scan, pieces *p, const tide_lake
     return TIDE_OK;
 }
 
-/* One more path that is read, quoted. */
-static tide_status add_path(tide_lake_scan *scan, const tide_lake_data *data, const char *path,
-                            tide_template_item *out, tide_error *err)
+/* One more path that is read, quoted. Its file is compared with its digest when it is first read. */
+static tide_status add_path(tide_lake_scan *scan, const tide_lake_data *data, int64_t file_id,
+                            const char *path, const char *sha256, tide_template_item *out,
+                            tide_error *err)
 {
     const char *whole = tide_lake_whole_path(&scan->arena, data, path);
     const char *quoted = whole ? tide_lake_quote_text(&scan->arena, whole) : NULL;
@@ -68,6 +70,7 @@ static tide_status add_path(tide_lake_scan *scan, const tide_lake_data *data, co
         return tide_fail(err, TIDE_E_UNSUPPORTED,
                          "the file %s has one of *?[ in its name, which DuckDB takes for a pattern",
                          whole);
+    TIDE_TRY(tide_lake_seen_files_check(data->seen, file_id, whole, sha256, err));
     scan->paths[scan->path_count++] = whole;
     *out = (tide_template_item){.sql = quoted};
     return TIDE_OK;
@@ -80,12 +83,15 @@ static tide_status fill_files(tide_lake_scan *scan, pieces *p, const tide_lake_d
         const tide_lake_file_seen *file = &files->all[i];
         if (!file->delete_path || !*file->delete_path) {
             scan->plain[p->plain_count] = i;
-            TIDE_TRY(add_path(scan, data, file->path, &p->plain[p->plain_count++], err));
+            TIDE_TRY(add_path(scan, data, file->data_file_id, file->path, file->sha256,
+                              &p->plain[p->plain_count++], err));
             continue;
         }
         scan->deleted[p->deleted_count] = i;
-        TIDE_TRY(add_path(scan, data, file->path, &p->deleted[p->deleted_count], err));
-        TIDE_TRY(add_path(scan, data, file->delete_path, &p->deletes[p->deleted_count++], err));
+        TIDE_TRY(add_path(scan, data, file->data_file_id, file->path, file->sha256,
+                          &p->deleted[p->deleted_count], err));
+        TIDE_TRY(add_path(scan, data, file->delete_file_id, file->delete_path, file->delete_sha256,
+                          &p->deletes[p->deleted_count++], err));
     }
     return TIDE_OK;
 }

@@ -27,19 +27,19 @@ typedef struct file_stage {
     tide_lake_kind kind;
     const tide_sql *page;
     const tide_sql *schedule;
-    const tide_sql *drops[4]; /* by :id; NULL ends */
+    const tide_sql *drops[5]; /* by :id; NULL ends */
 } file_stage;
 
 static const file_stage file_stages[FILE_STAGES] = {
     {TIDE_LAKE_DELETE_FILE_KIND,
      TIDE_LAKE_SQL_EXPIRE_DELETE_FILES,
      TIDE_LAKE_SQL_EXPIRE_SCHEDULE_DELETE,
-     {TIDE_LAKE_SQL_EXPIRE_DELETE_FILE}},
+     {TIDE_LAKE_SQL_EXPIRE_DELETE_FILE, TIDE_LAKE_SQL_EXPIRE_FILE_DIGEST}},
     {TIDE_LAKE_DATA_FILE,
      TIDE_LAKE_SQL_EXPIRE_DATA_FILES,
      TIDE_LAKE_SQL_EXPIRE_SCHEDULE_DATA,
      {TIDE_LAKE_SQL_EXPIRE_DATA_FILE, TIDE_LAKE_SQL_EXPIRE_FILE_STATS,
-      TIDE_LAKE_SQL_EXPIRE_FILE_PARTITION}},
+      TIDE_LAKE_SQL_EXPIRE_FILE_PARTITION, TIDE_LAKE_SQL_EXPIRE_FILE_DIGEST}},
 };
 
 /* By :catalog and :limit. */

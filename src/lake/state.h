@@ -92,6 +92,10 @@ TIDE_MUST_CHECK tide_status tide_lake_read_partition(tide_tx *tx, int64_t catalo
                                                      int64_t snapshot, int64_t table_id,
                                                      tide_lake_partition *out, tide_error *err);
 
+/* Where a table's files are: below the data directory, or absolute. */
+TIDE_MUST_CHECK tide_status tide_lake_table_path(tide_tx *tx, int64_t table_id, char out[1024],
+                                                 tide_error *err);
+
 /* A data file with the delete file that applies to it. Paths are whole, below the data directory (or absolute: a stock client's). Views until fn returns. */
 typedef struct tide_lake_file_seen {
     int64_t data_file_id;
@@ -108,6 +112,8 @@ typedef struct tide_lake_file_seen {
     int64_t delete_owner_id;
     const char *delete_path; /* "": none */
     int64_t delete_count;
+    const char *sha256;        /* of the file, hexadecimal; "" or NULL: not known */
+    const char *delete_sha256; /* of the delete file; "" */
     bool is_foreign; /* only its own client reads it: columns by name, a deletion vector, a key */
 } tide_lake_file_seen;
 typedef tide_status tide_lake_file_fn(void *arg, const tide_lake_file_seen *file, tide_error *err);

@@ -3,6 +3,7 @@
 
 #include "base/buffer.h"
 #include "base/cleanup.h"
+#include "base/digest.h"
 #include "lake/state_row.h"
 #include "lake/type_order.h"
 #include "store/statement.h"
@@ -10,8 +11,8 @@
 
 enum { WHOLE_PATH_MAX = 2 * TIDE_LAKE_PATH_MAX };
 
-static tide_status read_table_path(tide_tx *tx, int64_t table_id, char out[TIDE_LAKE_TEXT_SIZE],
-                                   tide_error *err)
+tide_status tide_lake_table_path(tide_tx *tx, int64_t table_id, char out[TIDE_LAKE_TEXT_SIZE],
+                                 tide_error *err)
 {
     TIDE_CLEANUP(tide_query_endp) tide_query *query = NULL;
     const tide_status status = tide_tx_one(&query, tx, TIDE_LAKE_SQL_LAKE_TABLE_PATH, err,
@@ -34,6 +35,8 @@ typedef struct listing {
     char table_path[TIDE_LAKE_TEXT_SIZE];
     tide_buffer path;
     tide_buffer delete_path;
+    char sha256[TIDE_SHA256_TEXT_SIZE];
+    char delete_sha256[TIDE_SHA256_TEXT_SIZE];
     tide_lake_file_seen file;
 } listing;
 
@@ -78,6 +81,10 @@ static tide_status read_file(tide_query *query, listing *list, tide_error *err)
     file->delete_path = tide_buffer_text(&list->delete_path);
     file->delete_count = tide_query_col_i64(query);
     file->is_foreign = tide_query_col_bool(query);
+    tide_view_copy(list->sha256, sizeof list->sha256, tide_query_col_text(query));
+    tide_view_copy(list->delete_sha256, sizeof list->delete_sha256, tide_query_col_text(query));
+    file->sha256 = list->sha256;
+    file->delete_sha256 = list->delete_sha256;
     return TIDE_OK;
 }
 
@@ -113,7 +120,7 @@ static tide_status each_file(tide_tx *tx, int64_t catalog_id, int64_t snapshot, 
     TIDE_CLEANUP(listing_done) listing list = {.table_path = ""};
     tide_buffer_init(&list.path, WHOLE_PATH_MAX);
     tide_buffer_init(&list.delete_path, WHOLE_PATH_MAX);
-    TIDE_TRY(read_table_path(tx, table_id, list.table_path, err));
+    TIDE_TRY(tide_lake_table_path(tx, table_id, list.table_path, err));
     TIDE_QUERY(query, tx,
                want->column_id > 0 ? TIDE_LAKE_SQL_LAKE_FILE_LIST_STATS
                                    : TIDE_LAKE_SQL_LAKE_FILE_LIST,

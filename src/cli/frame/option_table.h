@@ -153,6 +153,10 @@ enum {
     X(CONFLICT_RETENTION, "conflict-retention", 0, "DURATION", NULL, NULL, DURATION, 0,            \
       TIDE_CLI_DURATION_MAX,                                                                       \
       "keep for stock clients what expired snapshots changed, for so long (default 7d)")           \
+    X(FILES, "files", 0, NULL, NULL, NULL, FLAG, 0, 0,                                             \
+      "also compare every data and delete file with its digest")                                   \
+    X(RECORD_DIGESTS, "record-digests", 0, NULL, NULL, NULL, FLAG, 0, 0,                           \
+      "and record digests of files that have none: what stock clients wrote")                      \
     X(KEEP, "keep", 0, "N", NULL, NULL, NUMBER, 0, TIDE_CLI_ROWS_MAX, "keep the newest N")         \
     X(KEEP_TAGGED, "keep-tagged", 0, NULL, NULL, NULL, FLAG, 0, 0, "what has a tag stays")         \
     X(NOTE, "note", 0, "TEXT", NULL, NULL, TEXT, 0, 0, "the note")                                 \

@@ -9,6 +9,7 @@
 #include "cli/frame/listener_options.h"
 #include "cli/print/sql_output.h"
 #include "lake/expose.h"
+#include "lake/file_digest.h"
 #include "lake/history.h"
 #include "runtime/listener.h"
 #include "services/lake/laked.h"
@@ -400,10 +401,22 @@ static tide_status verify(tide_cli *cli, tide_error *err)
     TIDE_CLEANUP(tide_cli_close_lake) tide_cli_metabase metabase = {0};
     TIDE_TRY(tide_cli_open_lake(cli, &metabase, VERIFY_US, err));
     tide_lake_checked checked = {0};
-    const tide_status status = tide_lake_check_history(
-        metabase.lake, cli->arg_count > 0 ? name.catalog : NULL, print_finding, cli, &checked, err);
+    const char *catalog = cli->arg_count > 0 ? name.catalog : NULL;
+    const bool is_recording = tide_cli_is_given(cli, TIDE_CLI_RECORD_DIGESTS);
+    const bool has_files = is_recording || tide_cli_is_given(cli, TIDE_CLI_FILES);
+    tide_status status =
+        tide_lake_check_history(metabase.lake, catalog, print_finding, cli, &checked, err);
     if (status < TIDE_OK && status != TIDE_E_DAMAGED)
         return status;
+    tide_lake_files_checked files = {0};
+    if (has_files) {
+        const tide_status found = tide_lake_verify_files(metabase.lake, catalog, is_recording,
+                                                         print_finding, cli, &files, err);
+        if (found < TIDE_OK && found != TIDE_E_DAMAGED)
+            return found;
+        status = found < TIDE_OK ? found : status;
+        checked.findings += files.damaged;
+    }
     if (cli->out.is_json) {
         tide_error print_err;
         tide_cli_json_begin(&cli->out);
@@ -411,8 +424,21 @@ static tide_status verify(tide_cli *cli, tide_error *err)
         tide_cli_json_i64(&cli->out, "snapshots", checked.snapshots);
         tide_cli_json_i64(&cli->out, "rows", checked.rows);
         tide_cli_json_i64(&cli->out, "findings", checked.findings);
+        if (has_files) {
+            tide_cli_json_text(&cli->out, "status", status < TIDE_OK ? "damaged" : "sound");
+            tide_cli_json_i64(&cli->out, "checked", files.checked);
+            tide_cli_json_i64(&cli->out, "unchecked", files.unchecked);
+            tide_cli_json_i64(&cli->out, "damaged", files.damaged);
+        }
         TIDE_TRY(tide_cli_json_end(&cli->out, status < TIDE_OK ? &print_err : err));
-    } else if (status == TIDE_OK) {
+    } else if (has_files) {
+        tide_cli_print(cli->out.file,
+                       "files: %" PRId64 " checked, %" PRId64 " without a digest, %" PRId64
+                       " damaged%s\n",
+                       files.checked, files.unchecked, files.damaged,
+                       files.unchecked > 0 ? " (--record-digests gives them one)" : "");
+    }
+    if (!cli->out.is_json && status == TIDE_OK) {
         (void)fprintf(cli->out.file,
                       "sound: %" PRId64 " catalogs, %" PRId64 " snapshots, %" PRId64 " rows\n",
                       checked.catalogs, checked.snapshots, checked.rows);
@@ -631,10 +657,13 @@ static const tide_cli_verb verbs[] = {
      .run = cli_lake_export},
     {.name = "verify",
      .arguments = "[CATALOG]",
+     .takes = TIDE_CLI_LIST(FILES, RECORD_DIGESTS),
      .summary = "prove the history: nothing lost, doubled or changed; exit code 8 where it is",
      .details = "Recomputes every snapshot from its rows, and checks order, names, files, counters "
                 "and that no two\n"
-                "commits collide. Prints one line per finding.",
+                "commits collide. Prints one line per finding. --files also reads all data and "
+                "delete files and\n"
+                "compares them with the digests that they had when they were written.",
      .run = verify},
     {.name = "serve",
      .arguments = "",

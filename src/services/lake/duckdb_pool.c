@@ -200,6 +200,7 @@ tide_status tide_duckdb_thread_data(tide_duckdb_thread *desk, tide_lake_data **o
     const tide_lake_data_options wanted = {.library = options->library,
                                            .memory_max = options->memory_max,
                                            .env = options->env,
+                                           .seen = options->seen,
                                            .cord = desk->cord,
                                            .runner = tide_query_process_runner(desk->queries)};
     if (!desk->data)

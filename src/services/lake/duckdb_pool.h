@@ -29,6 +29,7 @@ typedef struct tide_duckdb_pool tide_duckdb_pool;
 typedef struct tide_duckdb_thread tide_duckdb_thread;
 
 typedef struct tide_duckdb_pool_options {
+    struct tide_lake_seen_files *seen; /* as tide_lake_data_options; must outlive them */
     const char *data_dir;      /* as the library's, must outlive them */
     const char *library;       /* NULL: where it usually is */
     const char *query_program; /* as tide_query_process_options, must outlive them */

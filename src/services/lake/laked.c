@@ -27,12 +27,14 @@ static tide_status join(tide_laked *laked, tide_listener *listener,
 {
     const tide_listener_component component = {.leave = leave, .arg = laked};
     TIDE_TRY(open_lake(laked, options, err));
+    TIDE_TRY(tide_lake_seen_files_new(&laked->seen, err));
     laked->query_target = (tide_query_target){.kind = TIDE_QUERY_LAKE,
                                               .path = tide_lake_data_dir(laked->lake),
                                               .library = options->duckdb_library};
     TIDE_TRY(tide_listener_queries(listener, &laked->queries, err));
     const tide_duckdb_pool_options desks = {.data_dir = tide_lake_data_dir(laked->lake),
                                             .library = options->duckdb_library,
+                                            .seen = laked->seen,
                                             .query_program = tide_listener_query_program(listener),
                                             .metrics = tide_listener_metrics(listener),
                                             .count = options->desks,
@@ -72,6 +74,7 @@ void tide_laked_close(tide_laked *laked)
     tide_long_poll_close(laked->waiter);
     tide_lake_close(laked->lake);
     tide_lake_metrics_free(laked->metrics);
+    tide_lake_seen_files_free(laked->seen);
     tide_refusals_done(&laked->refusals);
     free(laked);
 }

@@ -9,6 +9,7 @@
 
 #include "base/buffer.h"
 #include "base/digest.h"
+#include "lake/file_digest.h"
 #include "lake/work.h"
 #include "net/call/call.h"
 #include "runtime/query/query_pool.h"
@@ -40,6 +41,7 @@ struct tide_laked {
     const char *store_url;      /* NULL: none */
     const char *duckdb_library; /* NULL: found as store/duckdb/duckdb.h says */
     tide_lake *lake;
+    tide_lake_seen_files *seen; /* files whose digests were compared */
     tide_env *env;
     tide_long_poll *waiter;
     tide_duckdb_pool *desks;

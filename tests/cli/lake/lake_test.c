@@ -390,6 +390,59 @@ static void a_history_that_was_changed_is_found(void **state)
     assert_contains(found.out, "\"rule\":\"immutable\"");
 }
 
+static char parquet_path[TEMPDIR_PATH_MAX];
+
+static int find_parquet(const char *path, const struct stat *info, int kind, struct FTW *at)
+{
+    if (count_parquet(path, info, kind, at) == 0 && parquet_count == 0)
+        return 0;
+    (void)snprintf(parquet_path, sizeof parquet_path, "%s", path);
+    return 1;
+}
+
+static void assert_files(cli_fixture *t, const char *option, int exit_code, const char *status,
+                         int checked, int unchecked, int damaged)
+{
+    const cli_result result = cli_run(t, "lake", "verify", "--files", "--json", option, NULL);
+    char want[128];
+    assert_int_equal(exit_code, result.exit_code);
+    (void)snprintf(want, sizeof want,
+                   "\"status\":\"%s\",\"checked\":%d,\"unchecked\":%d,\"damaged\":%d}", status,
+                   checked, unchecked, damaged);
+    assert_contains(result.out, want);
+}
+
+/* A changed byte of a Parquet file is not served. */
+static void a_file_that_was_changed_is_found(void **state)
+{
+    cli_fixture *t = *state;
+    char path[TEMPDIR_PATH_MAX];
+    assert_done(cli_run(t, "lake", "table", "append", "books.main.t", "rows.csv", NULL));
+    assert_done(cli_run(t, "lake", "delete", "books.main.t", "--where", "a = 1", NULL));
+    assert_files(t, NULL, 0, "sound", 2, 0, 0);
+    cli_path(t, "data", path);
+    parquet_count = 0;
+    assert_int_equal(1, nftw(path, find_parquet, 16, FTW_PHYS));
+    FILE *file = fopen(parquet_path, "r+");
+    assert_non_null(file);
+    assert_int_equal(0, fseek(file, 10, SEEK_SET));
+    const int byte = fgetc(file);
+    assert_int_equal(0, fseek(file, 10, SEEK_SET));
+    assert_int_equal(byte ^ 1, fputc(byte ^ 1, file));
+    assert_int_equal(0, fclose(file));
+    const cli_result query = cli_run(t, "lake", "query", "SELECT * FROM books.main.t", NULL);
+    assert_int_equal(DAMAGED, query.exit_code);
+    assert_contains(query.err, strrchr(parquet_path, '/') + 1);
+    assert_contains(query.err, "lake verify --files");
+    assert_files(t, NULL, DAMAGED, "damaged", 2, 0, 1);
+    cli_sql(t, "store.db", "DELETE FROM lake_file_digest"); /* as after a stock client */
+    assert_files(t, NULL, 0, "sound", 0, 2, 0);
+    assert_files(t, "--record-digests", 0, "sound", 2, 0, 0);
+    assert_files(t, NULL, 0, "sound", 2, 0, 0);
+    assert_int_equal(0, remove(parquet_path));
+    assert_files(t, NULL, DAMAGED, "damaged", 1, 0, 1);
+}
+
 /* On PostgreSQL as views, anywhere as a file. */
 static void a_catalog_is_exposed(void **state)
 {
@@ -438,6 +491,7 @@ TEST_FILE()
         ON(a_catalog_is_made_on_demand_only, "postgres"),
         ON_EVERY_STORE(writers_at_once_all_get_through),
         ON(bad_words_are_told_and_change_nothing, "sqlite"),
+        ON(a_file_that_was_changed_is_found, "sqlite"),
         {"a_history_that_was_changed_is_found (sqlite)", a_history_that_was_changed_is_found,
          lake_setup, cli_teardown, (void *)"sqlite"},
     };

@@ -162,6 +162,7 @@ static void commit_files(data_test *t)
             .data_file_id = t->files.count,
             .path = keep(t, t->table.table.path, file->path),
             .delete_path = "",
+            .sha256 = keep(t, "", file->sha256),
             .record_count = file->record_count,
             .file_size_bytes = file->file_size_bytes,
         };
@@ -195,6 +196,8 @@ static void commit_deletes(data_test *t, const int *which)
         }
         file->delete_path = keep(t, t->table.table.path, t->last.files[i].path);
         file->delete_count = t->last.files[i].record_count;
+        file->delete_file_id = ++t->next_id + DATA_FILES_MAX;
+        file->delete_sha256 = keep(t, "", t->last.files[i].sha256);
     }
     int kept = 0;
     for (int i = 0; i < t->files.count; i++)

@@ -45,7 +45,8 @@ static const char empty_sql[] =
     "DELETE FROM ducklake_files_scheduled_for_deletion;"
     "DELETE FROM ducklake_metadata WHERE catalog_id > 0; DELETE FROM lake_catalog;"
     "DELETE FROM lake_ancestor; DELETE FROM lake_head; DELETE FROM lake_commit;"
-    "DELETE FROM lake_mark; DELETE FROM lake_ended; DELETE FROM lake_pin;";
+    "DELETE FROM lake_mark; DELETE FROM lake_ended; DELETE FROM lake_pin;"
+    "DELETE FROM lake_file_digest;";
 static const char *const restart_sql[TIDE_ENGINE_COUNT] = {
     [TIDE_ENGINE_SQLITE] = "UPDATE lake_sequence SET last = 0;",
     [TIDE_ENGINE_POSTGRES] =
