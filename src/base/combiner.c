@@ -5,6 +5,7 @@
 #include <stdbool.h>
 #include <stdlib.h>
 
+#include "base/cond_wait.h"
 #include "base/lock.h"
 
 typedef struct member {
@@ -28,16 +29,19 @@ struct tide_combiner {
     line *lines;
     int batch_max;
     int leader_max;
+    int64_t patience_us;
 };
 
-tide_combiner *tide_combiner_new(int batch_max, int leader_max)
+tide_combiner *tide_combiner_new(int batch_max, int leader_max, int64_t patience_us)
 {
-    assert(batch_max > 0 && batch_max <= TIDE_COMBINER_BATCH_MAX && leader_max > 0);
+    assert(batch_max > 0 && batch_max <= TIDE_COMBINER_BATCH_MAX && leader_max > 0 &&
+           patience_us >= 0);
     tide_combiner *combiner = calloc(1, sizeof *combiner);
     if (!combiner)
         return NULL;
     combiner->batch_max = batch_max;
     combiner->leader_max = leader_max;
+    combiner->patience_us = patience_us;
     (void)pthread_mutex_init(&combiner->lock, NULL);
     return combiner;
 }
@@ -141,6 +145,25 @@ static void lead(tide_combiner *combiner, line *of, tide_combiner_fn *fn)
     end_turn(&turn);
 }
 
+/* With the lock held: until this member is done, or the one to lead. */
+static void wait_for_turn(tide_combiner *combiner, const line *mine, member *me)
+{
+    int64_t until_us = -1;
+    bool is_patient = combiner->patience_us > 0;
+    while (!me->is_done &&
+           (mine->first != me || mine->leaders >= combiner->leader_max ||
+            (mine->leaders > 0 && is_patient))) {
+        const bool is_timed =
+            is_patient && mine->leaders > 0 && mine->leaders < combiner->leader_max;
+        if (is_timed && until_us < 0)
+            until_us = tide_cond_until(combiner->patience_us);
+        if (is_timed)
+            is_patient = tide_cond_wait(&me->changed, &combiner->lock, until_us);
+        else
+            (void)pthread_cond_wait(&me->changed, &combiner->lock);
+    }
+}
+
 void tide_combiner_do(tide_combiner *combiner, int64_t key, void *what, tide_combiner_fn *fn)
 {
     (void)pthread_mutex_lock(&combiner->lock);
@@ -158,8 +181,7 @@ void tide_combiner_do(tide_combiner *combiner, int64_t key, void *what, tide_com
     else
         mine->first = &me;
     mine->last = &me;
-    while (!me.is_done && (mine->first != &me || mine->leaders >= combiner->leader_max))
-        (void)pthread_cond_wait(&me.changed, &combiner->lock);
+    wait_for_turn(combiner, mine, &me);
     if (!me.is_done)
         lead(combiner, mine, fn);
     leave_line(combiner, mine);

@@ -8,6 +8,10 @@
  * thread. A leader whose operation has a part that does not exclude others (waiting for a disk)
  * passes the lead on before it.
  *
+ * Where a second leader may begin beside the first, its first member has waited for some time
+ * (patience_us) while others were queued behind it: else every batch that ends would be followed by one of a
+ * single member, the first that comes back.
+ *
  * Threads: any. */
 #pragma once
 
@@ -19,8 +23,9 @@ enum { TIDE_COMBINER_BATCH_MAX = 64 };
 
 typedef struct tide_combiner tide_combiner;
 
-/* leader_max: batches of one queue that may run at once. NULL: no memory. */
-tide_combiner *tide_combiner_new(int batch_max, int leader_max);
+/* leader_max: batches of one queue that may run at once. patience_us: how long a member waits for a batch at work before
+ * it begins another one beside it. NULL: no memory. */
+tide_combiner *tide_combiner_new(int batch_max, int leader_max, int64_t patience_us);
 void tide_combiner_free(tide_combiner *combiner); /* takes NULL; no member is inside */
 
 /* Runs the operations of a batch; each result is stored in its `what`. turn may be NULL. */

@@ -271,8 +271,8 @@ tide_status tide_lake_open(tide_lake **out, tide_store *store, tide_error *err)
                          tide_store_name(store), tide_store_name(store));
     TIDE_TRY(bring_up(store, &o, err));
     tide_lake *lake = calloc(1, sizeof *lake);
-    tide_combiner *crew = tide_combiner_new(TIDE_COMBINER_BATCH_MAX, TIDE_LAKE_GROUPS);
-    tide_combiner *heads = tide_combiner_new(TIDE_COMBINER_BATCH_MAX, TIDE_LAKE_GROUPS);
+    tide_combiner *crew = tide_combiner_new(TIDE_COMBINER_BATCH_MAX, TIDE_LAKE_GROUPS, 0);
+    tide_combiner *heads = tide_combiner_new(TIDE_COMBINER_BATCH_MAX, TIDE_LAKE_GROUPS, 0);
     if (!lake || !crew || !heads) {
         free(lake);
         tide_combiner_free(crew);

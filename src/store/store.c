@@ -25,8 +25,10 @@
 enum {
     DEFAULT_CONNECTIONS = 16,
     DEFAULT_QUEUE = 4096,
-    COMBINED_AT_ONCE =
-        2, /* combined transactions of one kind under way: one that waits for a lock does not hold up all */
+    /* Combined transactions of one kind under way: one that waits for a lock does not hold up all.
+     * Below some milliseconds one is enough, and larger. */
+    COMBINED_AT_ONCE = 2,
+    COMBINED_PATIENCE_US = 4000,
 };
 
 static const tide_engine_ops *const engines[TIDE_ENGINE_COUNT] = {
@@ -83,7 +85,8 @@ tide_status tide_store_open_with(tide_store **out, const char *url,
     (void)pthread_mutex_init(&store->user_lock, NULL);
     (void)pthread_cond_init(&store->has_left, NULL);
     store->pid = getpid();
-    store->combiner = tide_combiner_new(TIDE_COMBINER_BATCH_MAX, COMBINED_AT_ONCE);
+    store->combiner = tide_combiner_new(TIDE_COMBINER_BATCH_MAX, COMBINED_AT_ONCE,
+                                        COMBINED_PATIENCE_US);
     tide_status status = TIDE_OK;
     if (!store->name || !store->combiner)
         status = tide_no_memory(err);

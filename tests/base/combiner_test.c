@@ -2,6 +2,7 @@
 #include "base/combiner.h"
 
 #include <pthread.h>
+#include <sched.h>
 #include <semaphore.h>
 #include <stdatomic.h>
 #include <time.h>
@@ -58,7 +59,7 @@ static void *ask_again_and_again(void *arg)
 
 static void run_callers(int leaders)
 {
-    tide_combiner *crew = tide_combiner_new(4, leaders);
+    tide_combiner *crew = tide_combiner_new(4, leaders, 0);
     pthread_t threads[THREADS];
     caller callers[THREADS];
     assert_non_null(crew);
@@ -125,7 +126,7 @@ static void who_has_passed_keeps_nobody_from_leading(void **state)
     (void)state;
     sem_t begun;
     assert_int_equal(0, sem_init(&begun, 0, 0));
-    tide_combiner *crew = tide_combiner_new(1, 1);
+    tide_combiner *crew = tide_combiner_new(1, 1, 0);
     relay relays[] = {{.is_first = true, .begun = &begun}, {.begun = &begun}};
     runner runners[] = {{crew, &relays[0]}, {crew, &relays[1]}};
     pthread_t threads[2];
@@ -138,10 +139,100 @@ static void who_has_passed_keeps_nobody_from_leading(void **state)
     (void)sem_destroy(&begun);
 }
 
+static void wait_beside(tide_combiner_turn *turn, void **whats, int count)
+{
+    (void)turn;
+    assert_int_equal(1, count);
+    relay *r = whats[0];
+    if (r->is_first)
+        r->has_seen_it = fair_wait_sem(r->begun, fair_clock_ms() + 20000);
+    else
+        (void)sem_post(r->begun);
+}
+
+static void *run_beside(void *arg)
+{
+    runner *r = arg;
+    tide_combiner_do(r->crew, 1, r->what, wait_beside);
+    return NULL;
+}
+
+static void a_batch_that_is_stuck_holds_up_the_next_for_a_moment_only(void **state)
+{
+    (void)state;
+    sem_t begun;
+    assert_int_equal(0, sem_init(&begun, 0, 0));
+    tide_combiner *crew = tide_combiner_new(1, 2, 1000);
+    relay relays[] = {{.is_first = true, .begun = &begun}, {.begun = &begun}};
+    runner runners[] = {{crew, &relays[0]}, {crew, &relays[1]}};
+    pthread_t threads[2];
+    for (int i = 0; i < 2; i++)
+        assert_int_equal(0, pthread_create(&threads[i], NULL, run_beside, &runners[i]));
+    for (int i = 0; i < 2; i++)
+        assert_int_equal(0, pthread_join(threads[i], NULL));
+    assert_true(relays[0].has_seen_it);
+    tide_combiner_free(crew);
+    (void)sem_destroy(&begun);
+}
+
+typedef struct guest {
+    tide_combiner *crew;
+    sem_t *begun; /* of the first: it is at work ... */
+    sem_t *end;   /* ... until then */
+    int batch;
+} guest;
+
+static void hold_the_first(tide_combiner_turn *turn, void **whats, int count)
+{
+    (void)turn;
+    for (int i = 0; i < count; i++)
+        ((guest *)whats[i])->batch = count;
+    guest *first = whats[0];
+    if (!first->begun)
+        return;
+    (void)sem_post(first->begun);
+    assert_true(fair_wait_sem(first->end, fair_clock_ms() + 20000));
+}
+
+static void *run_guest(void *arg)
+{
+    guest *g = arg;
+    tide_combiner_do(g->crew, 1, g, hold_the_first);
+    return NULL;
+}
+
+static void members_that_come_while_one_leads_go_together(void **state)
+{
+    (void)state;
+    sem_t begun;
+    sem_t end;
+    assert_int_equal(0, sem_init(&begun, 0, 0));
+    assert_int_equal(0, sem_init(&end, 0, 0));
+    tide_combiner *crew = tide_combiner_new(4, 2, INT64_C(3600000000));
+    guest guests[] = {{.crew = crew, .begun = &begun, .end = &end}, {.crew = crew}, {.crew = crew}};
+    pthread_t threads[3];
+    assert_int_equal(0, pthread_create(&threads[0], NULL, run_guest, &guests[0]));
+    assert_true(fair_wait_sem(&begun, fair_clock_ms() + 20000));
+    for (int i = 1; i < 3; i++)
+        assert_int_equal(0, pthread_create(&threads[i], NULL, run_guest, &guests[i]));
+    const int64_t deadline_ms = fair_clock_ms() + 20000;
+    while (tide_combiner_queued(crew, 1) < 2 && fair_clock_ms() < deadline_ms)
+        (void)sched_yield();
+    (void)sem_post(&end);
+    for (int i = 0; i < 3; i++)
+        assert_int_equal(0, pthread_join(threads[i], NULL));
+    assert_int_equal(1, guests[0].batch);
+    assert_int_equal(2, guests[1].batch);
+    assert_int_equal(2, guests[2].batch);
+    tide_combiner_free(crew);
+    (void)sem_destroy(&begun);
+    (void)sem_destroy(&end);
+}
+
 static void who_is_alone_does_its_own(void **state)
 {
     (void)state;
-    tide_combiner *crew = tide_combiner_new(64, 1);
+    tide_combiner *crew = tide_combiner_new(64, 1, 0);
     wish w = {.line = 1};
     tide_combiner_do(crew, 1, &w, fulfil);
     assert_int_equal(1, w.done);
@@ -157,6 +248,8 @@ TEST_FILE()
         cmocka_unit_test(every_wish_is_fulfilled_once_and_one_leads),
         cmocka_unit_test(several_may_lead_a_line),
         cmocka_unit_test(who_has_passed_keeps_nobody_from_leading),
+        cmocka_unit_test(a_batch_that_is_stuck_holds_up_the_next_for_a_moment_only),
+        cmocka_unit_test(members_that_come_while_one_leads_go_together),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

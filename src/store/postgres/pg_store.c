@@ -306,7 +306,7 @@ static tide_status pg_open(tide_store *store, const char *target, tide_error *er
     engine->url = strdup(target);
     tide_pg_flusher_init(&engine->flusher, store);
     tide_pg_listener_init(&engine->listener, store);
-    engine->groups = tide_combiner_new(TIDE_COMBINER_BATCH_MAX, GROUPS_MAX);
+    engine->groups = tide_combiner_new(TIDE_COMBINER_BATCH_MAX, GROUPS_MAX, 0);
     TIDE_NEED_MEMORY(engine->url && engine->groups, err);
     const int64_t until_us = tide_pg_call_until(store);
     TIDE_TRY(tide_pg_connect_first(store, until_us, err));
