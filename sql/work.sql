@@ -372,7 +372,7 @@ RETURNING w.work_type;
 
 -- statement: work_claim_turn  only: postgres
 -- Claimers of many items of a type take turns until they commit: each would pass what the others have locked, entry by entry.
--- Whoever has the turn waits for nothing.
+-- The one that has the turn waits for nothing.
 SELECT CAST(pg_advisory_xact_lock(1414087749, hashtext(CAST(:type AS text))) AS text);
 
 -- statement: work_claim_type  engine: sqlite
@@ -401,6 +401,8 @@ RETURNING work_item_id, task_id, work_type, input_data, lease_token, retry_count
 -- Walks the entries of a type in order and locks their rows until there are enough; the row decides, and SKIP LOCKED lets
 -- claimers pass each other. Reading starts at the type's low_key, above entries that are gone. While something is due, nothing
 -- is picked: it is to be promoted first (unless that was done: :is_promoted).
+-- The entry is locked first: a row that another claimer has taken since this statement began would otherwise be locked in
+-- vain, and its finish would wait for our commit.
 -- Items of a task that is being ended are left; a claim that got nothing therefore looks again, at the tasks too (:is_promoted).
 -- A limit that the planner does not know (a subquery) makes it read the index in order and stop: with a known one, or
 -- with none, it may decide to read and sort all that is ready. ANY(ARRAY[]) leaves no join but the index by item_no.
@@ -414,7 +416,7 @@ picked AS MATERIALIZED (
             AND (CAST(:is_promoted AS boolean)
                  OR coalesce((SELECT min(d.at) FROM work_due d WHERE d.kind = 'delayed')
                              > (SELECT at FROM clock), true))
-          ORDER BY r.claim_key LIMIT (SELECT 9223372036854775807)) r
+          ORDER BY r.claim_key LIMIT (SELECT 9223372036854775807) FOR UPDATE SKIP LOCKED) r
     JOIN work_items w ON w.item_no = ANY(ARRAY[r.item_no]) AND w.status = 'pending' AND w.run_after IS NULL AND w.waits_for = 0
          AND (NOT CAST(:is_promoted AS boolean)
               OR (SELECT t.status FROM tasks t WHERE t.task_id = r.task_id) IN ('pending', 'running'))
@@ -447,7 +449,7 @@ FROM claimed;
 
 -- statement: work_claim_shared  only: postgres
 -- work_claim_type for several claimers of one process: the n-th item is for the claimer of which :places has the number in
--- :workers and :leases. (The plus sign: the rows are read once, by their places, and no join reads the list for each of them.)
+-- :workers and :leases. It has the type's turn (work_claim_turn), and needs no lock of entries. (The plus sign: the rows are read once, by their places, and no join reads the list for each of them.)
 WITH clock AS MATERIALIZED (SELECT coalesce(CAST(:clock AS timestamptz), clock_timestamp()) AS at),
 picked AS MATERIALIZED (
     SELECT r.entry, r.item_no, r.task_id, w.ctid AS row

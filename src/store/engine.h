@@ -89,6 +89,7 @@ struct tide_tx {
     size_t deferred_len; /* bytes bound by deferred statements */
     bool is_told;        /* every change is reported by a row (tide_query_defer_rows) */
     bool has_own_flush;  /* tide_tx_flush_alone */
+    bool is_synchronous; /* tide_tx_flush_by_commit */
     bool has_lost_run;   /* tide_tx_has_lost_run */
     bool has_told;       /* ... and there was one */
 };

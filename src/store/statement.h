@@ -60,6 +60,10 @@ typedef tide_status tide_each_fn(tide_query *query, void *arg, tide_error *err);
  * same pipeline, which saves a round trip through the connection that callers share. A hint. */
 void tide_tx_flush_alone(tide_tx *tx);
 
+/* No other caller of this process writes, and nothing that the transaction locks is wanted by others: on PostgreSQL its COMMIT
+ * itself waits for the disk, and no flush follows. A hint. */
+void tide_tx_flush_by_commit(tide_tx *tx);
+
 /* tide_store_write_by_id runs the closure again because the response to an earlier commit of it was lost:
  * what it finds under its id is its own, if that run was to write it. */
 bool tide_tx_has_lost_run(const tide_tx *tx);

@@ -85,8 +85,8 @@ tide_status tide_store_open_with(tide_store **out, const char *url,
     (void)pthread_mutex_init(&store->user_lock, NULL);
     (void)pthread_cond_init(&store->has_left, NULL);
     store->pid = getpid();
-    store->combiner = tide_combiner_new(TIDE_COMBINER_BATCH_MAX, COMBINED_AT_ONCE,
-                                        COMBINED_PATIENCE_US);
+    store->combiner =
+        tide_combiner_new(TIDE_COMBINER_BATCH_MAX, COMBINED_AT_ONCE, COMBINED_PATIENCE_US);
     tide_status status = TIDE_OK;
     if (!store->name || !store->combiner)
         status = tide_no_memory(err);

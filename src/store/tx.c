@@ -31,6 +31,7 @@ void tide_tx_init(tide_tx *tx, tide_store *store, void *connection, tide_query_p
     tx->deferred_len = 0;
     tx->is_told = false;
     tx->has_own_flush = false;
+    tx->is_synchronous = false;
     tx->has_lost_run = false;
     tx->has_told = false;
 }
@@ -38,6 +39,11 @@ void tide_tx_init(tide_tx *tx, tide_store *store, void *connection, tide_query_p
 void tide_tx_flush_alone(tide_tx *tx)
 {
     tx->has_own_flush = true;
+}
+
+void tide_tx_flush_by_commit(tide_tx *tx)
+{
+    tx->is_synchronous = true;
 }
 
 bool tide_tx_has_lost_run(const tide_tx *tx)

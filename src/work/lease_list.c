@@ -93,7 +93,8 @@ static tide_status put_array(tide_buffer *array, const tide_lease_list *list, in
             TIDE_TRY(tide_buffer_append_byte(array, ','));
         TIDE_TRY(column == LIST_TOKENS
                      ? tide_buffer_append_decimal(array, list[i].token)
-                     : tide_lease_list_put_element(array, column == LIST_IDS ? list[i].id : list[i].output));
+                     : tide_lease_list_put_element(array, column == LIST_IDS ? list[i].id
+                                                                             : list[i].output));
     }
     return tide_buffer_append_byte(array, '}');
 }

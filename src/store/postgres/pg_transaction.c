@@ -194,7 +194,8 @@ static void report_rows(tide_tx *tx)
  * without WAL functions commits everything synchronously: there, what is visible is on disk. */
 static tide_status send_flush_inside(tide_pg_connection *connection, tide_error *err)
 {
-    const bool has_written = connection->tx.take_count > 0; /* its own commit flushes */
+    /* Its own commit flushes. */
+    const bool has_written = connection->tx.take_count > 0 || connection->tx.is_synchronous;
     if (!connection->is_synchronous || !connection->has_wal || !connection->can_flush ||
         has_written)
         return TIDE_OK;
@@ -226,6 +227,8 @@ static tide_status complete(tide_pg_connection *connection, tide_error *err)
     if (is_empty)
         return TIDE_OK;
     const bool is_alone = !connection->is_begun && tx->take_count == 0;
+    if (is_alone && tx->is_synchronous && connection->has_wal && connection->can_flush)
+        connection->is_synchronous = true;
     TIDE_TRY(tide_pg_begin(connection, false, err));
     if (!tx->has_counters) {
         tide_tx_sort_takes(tx);

@@ -140,11 +140,8 @@ static bool is_of_one_type(const tide_claim *c)
 }
 
 /* Claimers of many items of a type take turns: each would pass, row by row, what the others have locked. */
-static tide_status defer_turn(tide_tx *tx, const tide_claim *c, int wanted, tide_error *err)
+static tide_status defer_turn(tide_tx *tx, const tide_claim *c, tide_error *err)
 {
-    if (wanted < TIDE_TURN_LIMIT || !is_of_one_type(c) ||
-        tide_store_engine(tide_tx_store(tx)) != TIDE_ENGINE_POSTGRES)
-        return TIDE_OK;
     return tide_tx_defer(tx, TIDE_SQL_WORK_CLAIM_TURN, err,
                          tide_bind_text("type", c->request->types[0]));
 }
@@ -164,15 +161,17 @@ static tide_status defer_bound(tide_tx *tx, const tide_claim *c, int wanted, tid
     tide_item_clock clock = {0};
     TIDE_TRY(tide_tx_defer(tx, TIDE_SQL_WORK_BOUND_HOLD, err, tide_bind_text("type", type)));
     TIDE_CLEANUP(tide_query_endp) tide_query *query = NULL;
-    TIDE_TRY(tide_query_start(&query, tx, TIDE_SQL_WORK_BOUND_RAISE, err,
-                              tide_bind_text("type", type)));
+    TIDE_TRY(
+        tide_query_start(&query, tx, TIDE_SQL_WORK_BOUND_RAISE, err, tide_bind_text("type", type)));
     TIDE_TRY(tide_item_bind_clock(query, tx, &clock, err));
     return tide_query_defer(&query, err);
 }
 
 static tide_status defer_own(tide_tx *tx, group *g, const tide_claim *c, tide_error *err)
 {
-    TIDE_TRY(defer_turn(tx, c, c->limit, err));
+    if (c->limit >= TIDE_TURN_LIMIT && is_of_one_type(c) &&
+        tide_store_engine(tide_tx_store(tx)) == TIDE_ENGINE_POSTGRES)
+        TIDE_TRY(defer_turn(tx, c, err));
     TIDE_CLEANUP(tide_query_endp) tide_query *query = NULL;
     TIDE_TRY(tide_claim_begin(&query, tx, c, err));
     TIDE_TRY(tide_query_defer_rows(&query, read_own, g, err));
@@ -181,7 +180,8 @@ static tide_status defer_own(tide_tx *tx, group *g, const tide_claim *c, tide_er
 
 /* What the claimers of one type want, as arrays. */
 typedef struct places {
-    tide_buffer numbers; /* of the claimer of each item, from 1: the first items go to the first of each */
+    tide_buffer
+        numbers; /* of the claimer of each item, from 1: the first items go to the first of each */
     tide_buffer workers; /* of all calls of the group */
     tide_buffer leases;
     int wanted; /* items of all claimers */
@@ -242,7 +242,7 @@ static tide_status defer_shared(tide_tx *tx, group *g, const tide_claim *first, 
                 .leases = tide_buffer_of(CLAIMS_BYTES_MAX)};
     const tide_status status = put_claimers(&p, g, type);
     TIDE_TRY(tide_item_check_list(status, err));
-    TIDE_TRY(defer_turn(tx, first, p.wanted, err));
+    TIDE_TRY(defer_turn(tx, first, err));
     TIDE_CLEANUP(tide_query_endp) tide_query *query = NULL;
     TIDE_TRY(tide_query_start(&query, tx, TIDE_SQL_WORK_CLAIM_SHARED, err,
                               tide_bind_text("type", type), tide_bind_i64("limit", p.wanted),
@@ -297,7 +297,11 @@ static tide_status write_turns(tide_tx *tx, void *arg, tide_error *err)
 {
     group *g = arg;
     TIDE_TRY(defer_finishes(tx, g, err));
-    if (g->count == 1 && g->held_count > 0)
+    const tide_claim *claim = g->turns[0]->claim;
+    /* Who has a type's turn does not wait for the disk before others get it. */
+    if (g->count == 1 && (!claim || claim->limit < TIDE_TURN_LIMIT))
+        tide_tx_flush_by_commit(tx);
+    else if (g->count == 1 && g->held_count > 0)
         tide_tx_flush_alone(tx);
     return defer_claims(tx, g, err);
 }

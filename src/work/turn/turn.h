@@ -24,7 +24,7 @@ enum {
     TIDE_TURN_SHARED_BYTES = 256 << 10, /* bytes of their outputs */
     TIDE_TURN_ITEMS_MAX = 1000,         /* items of a shared transaction */
     TIDE_TURN_BOUND_EVERY = 256,        /* items claimed between two rises of a bound, about */
-    TIDE_TURN_LIMIT = 10,               /* claims of fewer items do not take turns */
+    TIDE_TURN_LIMIT = 10,               /* a lone claim of fewer items takes no turn */
 };
 
 typedef struct tide_claim {
