@@ -376,7 +376,8 @@ RETURNING w.work_type;
 SELECT CAST(pg_advisory_xact_lock(1414087749, hashtext(CAST(:type AS text))) AS text);
 
 -- statement: work_claim_type  engine: sqlite
--- The :limit first ones of a type. (A subquery, not a join: nothing else than the index decides the order.)
+-- The :limit first ones of a type. (A subquery, not a join: nothing else than the index decides the order.) While something is due,
+-- nothing is picked: it is to be promoted first (unless that was done: :is_promoted).
 UPDATE work_items
 SET status = 'in_progress', lease_holder = :worker, lease_acquired_at = :lease_now, heartbeat_at = :lease_now,
     deadline_at = CASE WHEN timeout_us IS NULL THEN NULL ELSE
@@ -391,8 +392,34 @@ WHERE rowid IN (
     SELECT w.rowid FROM work_items w INDEXED BY idx_work_items_claim
     WHERE w.work_type = :type AND w.status = 'pending' AND w.run_after IS NULL AND w.waits_for = 0
       AND (SELECT NOT y.is_paused FROM work_types y WHERE y.work_type = :type)
+      AND (:is_promoted OR NOT EXISTS (SELECT 1 FROM work_items d INDEXED BY idx_work_items_due
+                                       WHERE d.status = 'pending' AND d.run_after IS NOT NULL AND d.run_after <= :now))
       AND (SELECT t.status FROM tasks t WHERE t.task_id = w.task_id) IN ('pending', 'running')
     ORDER BY w.claim_key LIMIT :limit)
+RETURNING work_item_id, task_id, work_type, input_data, lease_token, retry_count + 1, max_retries, priority,
+          lease_expires_at, deadline_at, lease_acquired_at, claim_key,
+          (SELECT t.status FROM tasks t WHERE t.task_id = work_items.task_id) = 'pending';
+
+-- statement: work_claim_one  only: sqlite
+-- The first one of a type. (IN would make and drop a temporary table.)
+UPDATE work_items
+SET status = 'in_progress', lease_holder = :worker, lease_acquired_at = :lease_now, heartbeat_at = :lease_now,
+    deadline_at = CASE WHEN timeout_us IS NULL THEN NULL ELSE
+        strftime('%Y-%m-%d %H:%M:%S', (:lease_now_us + timeout_us) / 1000000, 'unixepoch')
+        || printf('.%06d', (:lease_now_us + timeout_us) % 1000000) END,
+    lease_expires_at = CASE WHEN timeout_us IS NULL OR timeout_us >= :lease_us THEN :expires ELSE
+        strftime('%Y-%m-%d %H:%M:%S', (:lease_now_us + timeout_us) / 1000000, 'unixepoch')
+        || printf('.%06d', (:lease_now_us + timeout_us) % 1000000) END,
+    started_at = coalesce(started_at, :now), lease_token = max(lease_token + 1, :floor), lease_via = 'api',
+    revision = revision + 1, updated_at = :now
+WHERE rowid = (
+    SELECT w.rowid FROM work_items w INDEXED BY idx_work_items_claim
+    WHERE w.work_type = :type AND w.status = 'pending' AND w.run_after IS NULL AND w.waits_for = 0
+      AND (SELECT NOT y.is_paused FROM work_types y WHERE y.work_type = :type)
+      AND (:is_promoted OR NOT EXISTS (SELECT 1 FROM work_items d INDEXED BY idx_work_items_due
+                                       WHERE d.status = 'pending' AND d.run_after IS NOT NULL AND d.run_after <= :now))
+      AND (SELECT t.status FROM tasks t WHERE t.task_id = w.task_id) IN ('pending', 'running')
+    ORDER BY w.claim_key LIMIT 1)
 RETURNING work_item_id, task_id, work_type, input_data, lease_token, retry_count + 1, max_retries, priority,
           lease_expires_at, deadline_at, lease_acquired_at, claim_key,
           (SELECT t.status FROM tasks t WHERE t.task_id = work_items.task_id) = 'pending';
@@ -514,6 +541,8 @@ WHERE rowid IN (
               AND (SELECT t.status FROM tasks t WHERE t.task_id = w.task_id) IN ('pending', 'running')
             ORDER BY w.claim_key LIMIT :limit))) h
     WHERE NOT y.is_paused AND (:types IS NULL OR y.work_type IN (SELECT value FROM json_each(:types)))
+      AND (:is_promoted OR NOT EXISTS (SELECT 1 FROM work_items d INDEXED BY idx_work_items_due
+                                       WHERE d.status = 'pending' AND d.run_after IS NOT NULL AND d.run_after <= :now))
     ORDER BY h.value ->> 0, h.value ->> 1 LIMIT :limit)
 RETURNING work_item_id, task_id, work_type, input_data, lease_token, retry_count + 1, max_retries, priority,
           lease_expires_at, deadline_at, lease_acquired_at, claim_key,
@@ -589,6 +618,8 @@ WHERE rowid IN (
       AND (:types IS NULL OR w.work_type IN (SELECT value FROM json_each(:types)))
       AND (SELECT NOT y.is_paused FROM work_types y WHERE y.work_type = w.work_type)
       AND (SELECT t.status FROM tasks t WHERE t.task_id = :task_id) IN ('pending', 'running')
+      AND (:is_promoted OR NOT EXISTS (SELECT 1 FROM work_items d INDEXED BY idx_work_items_due
+                                       WHERE d.status = 'pending' AND d.run_after IS NOT NULL AND d.run_after <= :now))
     ORDER BY w.claim_key LIMIT :limit)
 RETURNING work_item_id, task_id, work_type, input_data, lease_token, retry_count + 1, max_retries, priority,
           lease_expires_at, deadline_at, lease_acquired_at, claim_key,

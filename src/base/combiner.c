@@ -150,9 +150,8 @@ static void wait_for_turn(tide_combiner *combiner, const line *mine, member *me)
 {
     int64_t until_us = -1;
     bool is_patient = combiner->patience_us > 0;
-    while (!me->is_done &&
-           (mine->first != me || mine->leaders >= combiner->leader_max ||
-            (mine->leaders > 0 && is_patient))) {
+    while (!me->is_done && (mine->first != me || mine->leaders >= combiner->leader_max ||
+                            (mine->leaders > 0 && is_patient))) {
         const bool is_timed =
             is_patient && mine->leaders > 0 && mine->leaders < combiner->leader_max;
         if (is_timed && until_us < 0)

@@ -4,8 +4,8 @@
  * or all, one for a task: each walks an index in the order of claims and stops at the limit, so that its cost does not
  * depend on how many items there are.
  *
- * Delayed items that are due come first into the order. On PostgreSQL the statement refuses to pick anything while something
- * is due; only then is there a second round trip.
+ * Delayed items that are due come first into the order. The statement picks nothing while something is due; only
+ * then is there a second one.
  *
  * A claim in vain leaves no trace: on SQLite it is found out in a read transaction, on PostgreSQL the transaction is rolled
  * back, so that nothing is flushed. */
@@ -174,19 +174,23 @@ void tide_claim_sort(tide_claim *c)
     }
 }
 
-static const tide_sql *choose_statement(const tide_work_claim_request *r)
+static const tide_sql *choose_statement(const tide_claim *c, tide_engine engine)
 {
-    if (r->task_id)
+    if (c->request->task_id)
         return TIDE_SQL_WORK_CLAIM_TASK;
-    return r->type_count == 1 ? TIDE_SQL_WORK_CLAIM_TYPE : TIDE_SQL_WORK_CLAIM_TYPES;
+    if (c->request->type_count != 1)
+        return TIDE_SQL_WORK_CLAIM_TYPES;
+    return engine == TIDE_ENGINE_SQLITE && c->limit == 1 ? TIDE_SQL_WORK_CLAIM_ONE
+                                                         : TIDE_SQL_WORK_CLAIM_TYPE;
 }
 
 static tide_status bind_claim(tide_query *query, tide_tx *tx, const tide_claim *c, tide_error *err)
 {
     const tide_work_claim_request *r = c->request;
     tide_item_clock clock = {0};
+    const tide_engine engine = tide_store_engine(tide_tx_store(tx));
     TIDE_TRY(tide_item_bind_clock(query, tx, &clock, err));
-    if (tide_store_engine(tide_tx_store(tx)) == TIDE_ENGINE_SQLITE) {
+    if (engine == TIDE_ENGINE_SQLITE) {
         tide_query_bind_i64(query, "lease_now_us", clock.lease_now_us);
         tide_query_bind_time(query, "expires", clock.lease_now_us + c->lease_us);
     }
@@ -199,7 +203,8 @@ static tide_status bind_claim(tide_query *query, tide_tx *tx, const tide_claim *
     tide_query_bind_text(query, "worker", r->worker);
     tide_query_bind_i64(query, "lease_us", c->lease_us);
     tide_query_bind_i64(query, "floor", tide_lease_token_floor(tx));
-    tide_query_bind_i64(query, "limit", c->limit);
+    if (choose_statement(c, engine) != TIDE_SQL_WORK_CLAIM_ONE)
+        tide_query_bind_i64(query, "limit", c->limit);
     return TIDE_OK;
 }
 
@@ -223,13 +228,13 @@ static tide_status run_tasks(tide_tx *tx, const tide_claim *c, tide_error *err)
 static tide_status begin_claim(tide_query **query, tide_tx *tx, const tide_claim *c,
                                bool is_promoted, int64_t reach, tide_error *err)
 {
-    TIDE_TRY(tide_query_begin(query, tx, choose_statement(c->request), err));
+    const tide_engine engine = tide_store_engine(tide_tx_store(tx));
+    const tide_sql *sql = choose_statement(c, engine);
+    TIDE_TRY(tide_query_begin(query, tx, sql, err));
     TIDE_TRY(bind_claim(*query, tx, c, err));
-    if (tide_store_engine(tide_tx_store(tx)) == TIDE_ENGINE_POSTGRES) {
-        tide_query_bind_bool(*query, "is_promoted", is_promoted);
-        if (!c->request->task_id && c->request->type_count != 1)
-            tide_query_bind_i64(*query, "reach", c->limit + reach);
-    }
+    tide_query_bind_bool(*query, "is_promoted", is_promoted);
+    if (engine == TIDE_ENGINE_POSTGRES && sql == TIDE_SQL_WORK_CLAIM_TYPES)
+        tide_query_bind_i64(*query, "reach", c->limit + reach);
     return TIDE_OK;
 }
 
@@ -246,15 +251,14 @@ static tide_status take_items(tide_tx *tx, tide_claim *c, bool is_promoted, int6
     return c->is_first ? run_tasks(tx, c, err) : TIDE_OK;
 }
 
-/* What is due is promoted before anything is picked. On PostgreSQL an empty answer tells that something may be. */
+/* What is due is promoted before anything is picked. An empty answer tells that something may be. */
 static tide_status try_claim(tide_tx *tx, tide_claim *c, int64_t *promoted, tide_item_wakes *wakes,
                              tide_error *err)
 {
     const bool is_sqlite = tide_store_engine(tide_tx_store(tx)) == TIDE_ENGINE_SQLITE;
-    const bool is_by_heads = choose_statement(c->request) == TIDE_SQL_WORK_CLAIM_TYPES;
+    const bool is_by_heads = !c->request->task_id && c->request->type_count != 1;
     int64_t reach = REACH_FIRST;
-    if (!is_sqlite)
-        TIDE_TRY(take_items(tx, c, false, reach, err));
+    TIDE_TRY(take_items(tx, c, false, reach, err));
     for (int try = 0; c->out->count == 0 && try < REACH_TRIES; try++) {
         look l = {.request = c->request};
         int64_t count = 0;
