@@ -236,10 +236,10 @@ class Cluster:
                           "FROM pg_stat_replication WHERE state = 'streaming'").split()
         return len(states) == 2 and (not self.is_synchronous or "sync" in states)
 
-    def sql(self, node, statement, database="postgres"):
+    def sql(self, node, statement, database="postgres", check=False):
         done = run(*self.inside("clients", "psql", "-XAtq", "-v", "ON_ERROR_STOP=1", "-c", statement,
                                 f"postgresql://postgres@{address(node)}:{PORT}/{database}"
-                                "?connect_timeout=5"), check=False)
+                                "?connect_timeout=5"), check=check)
         return done.stdout.strip() if done.returncode == 0 else ""
 
     def url(self, database, nodes=NODES, options="target_session_attrs=read-write&connect_timeout=2"):
