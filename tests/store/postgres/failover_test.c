@@ -509,6 +509,7 @@ static void remote_apply_is_what_an_acknowledgement_waits_for(void **state)
     tide_store_close(store);
     require_standby("ALTER DATABASE postgres SET synchronous_commit = 'remote_apply'");
     store = open_cluster(&p.primary);
+    must_take(store); /* what the first store wrote is there as well */
     tide_store *reader = open_cluster(&p.standby);
     for (int i = 0; i < 20; i++) {
         const int64_t number = must_take(store);
