@@ -235,12 +235,13 @@ SELECT pair ->> 0, pair ->> 1 FROM jsonb_array_elements(CAST(:pairs AS jsonb)) A
 WITH list AS MATERIALIZED (SELECT key, value AS item FROM json_each(:items))
 INSERT INTO work_items (work_item_id, task_id, work_type, status, priority, max_retries, input_data, created_at, updated_at,
                         run_after, unique_key, timeout_us, retried_from, schedule_name, waits_for, has_dependents,
-                        lease_token, revision, title)
+                        lease_token, revision, title, limit_key)
 SELECT item ->> 'id', item ->> 'task', item ->> 'type', 'pending', item ->> 'priority',
        coalesce(item ->> 'retries', (SELECT p.max_retries FROM work_policies p WHERE p.work_type = item ->> 'type'), 3),
        item ->> 'input', item ->> 'at', item ->> 'at', item ->> 'after', item ->> 'key', item ->> 'timeout',
        item ->> 'from', item ->> 'schedule', item ->> 'waits', item ->> 'needed',
-       coalesce((SELECT token FROM leases WHERE name = 'work items removed'), 0), 1, item ->> 'title'
+       coalesce((SELECT token FROM leases WHERE name = 'work items removed'), 0), 1, item ->> 'title',
+       item ->> 'limit_key'
 FROM list ORDER BY key;
 
 -- statement: work_insert  engine: postgres
@@ -248,27 +249,28 @@ FROM list ORDER BY key;
 -- complete: no trigger has to look at it, row by row.)
 INSERT INTO work_items (work_item_id, task_id, work_type, status, priority, max_retries, input_data, created_at, updated_at,
                         run_after, unique_key, timeout_us, retried_from, schedule_name, waits_for, has_dependents,
-                        lease_token, revision, claim_key, title)
+                        lease_token, revision, claim_key, title, limit_key)
 SELECT id, task, type, 'pending', priority,
        coalesce(retries, (SELECT p.max_retries FROM work_policies p WHERE p.work_type = x.type), 3), input, at, at, after, key, timeout, "from", schedule, waits, needed <> 0,
-       coalesce((SELECT token FROM leases WHERE name = 'work items removed'), 0), 1, claim, title
+       coalesce((SELECT token FROM leases WHERE name = 'work items removed'), 0), 1, claim, title, limit_key
 FROM jsonb_to_recordset(CAST(:items AS jsonb))
      AS x(id text, task text, type text, priority bigint, retries bigint, input text, at timestamptz,
           after timestamptz, key text, timeout bigint, "from" text, schedule text, waits bigint, needed bigint, claim bigint,
-          title text)
+          title text, limit_key text)
 ON CONFLICT DO NOTHING;
 
 -- ---- claiming ----
 
 -- statement: work_look_types  engine: sqlite
--- Is there anything to claim, and when is the next delayed item due, whosever it is? :types NULL: any type.
+-- Is there anything to claim, and when is the next delayed item due, whosever it is? Has any type a limit? :types NULL: any type.
 SELECT (SELECT min(run_after) FROM work_items INDEXED BY idx_work_items_due WHERE status = 'pending' AND run_after IS NOT NULL),
        EXISTS (SELECT 1 FROM work_types y
                WHERE NOT y.is_paused AND (:types IS NULL OR y.work_type IN (SELECT value FROM json_each(:types)))
                  AND EXISTS (SELECT 1 FROM work_items w INDEXED BY idx_work_items_claim
                              WHERE w.work_type = y.work_type
                                AND w.status = 'pending' AND w.run_after IS NULL AND w.waits_for = 0
-                               AND (SELECT t.status FROM tasks t WHERE t.task_id = w.task_id) IN ('pending', 'running')));
+                               AND (SELECT t.status FROM tasks t WHERE t.task_id = w.task_id) IN ('pending', 'running'))),
+       EXISTS (SELECT 1 FROM work_limits);
 
 -- statement: work_look_types  engine: postgres
 -- The row decides whether an entry counts. (LIMIT keeps the planner from turning the inner questions into joins over everything that
@@ -287,7 +289,8 @@ SELECT (SELECT min(at) FROM work_due WHERE kind = 'delayed'),
                           WHERE w.item_no = r.item_no AND w.status = 'pending' AND w.run_after IS NULL AND w.waits_for = 0
                             AND (SELECT t.status FROM tasks t WHERE t.task_id = r.task_id) IN ('pending', 'running')
                           LIMIT 1) w
-                      LIMIT 1));
+                      LIMIT 1)),
+       EXISTS (SELECT 1 FROM work_limits);
 
 -- statement: work_look_task  engine: sqlite
 SELECT (SELECT min(run_after) FROM work_items INDEXED BY idx_work_items_due WHERE status = 'pending' AND run_after IS NOT NULL),
@@ -295,7 +298,8 @@ SELECT (SELECT min(run_after) FROM work_items INDEXED BY idx_work_items_due WHER
                WHERE w.task_id = :task_id AND w.status = 'pending' AND w.run_after IS NULL AND w.waits_for = 0
                  AND (:types IS NULL OR w.work_type IN (SELECT value FROM json_each(:types)))
                  AND (SELECT NOT y.is_paused FROM work_types y WHERE y.work_type = w.work_type))
-       AND (SELECT t.status FROM tasks t WHERE t.task_id = :task_id) IN ('pending', 'running');
+       AND (SELECT t.status FROM tasks t WHERE t.task_id = :task_id) IN ('pending', 'running'),
+       EXISTS (SELECT 1 FROM work_limits);
 
 -- statement: work_look_task  engine: postgres
 SELECT (SELECT min(at) FROM work_due WHERE kind = 'delayed'),
@@ -309,7 +313,8 @@ SELECT (SELECT min(at) FROM work_due WHERE kind = 'delayed'),
                           OR r.work_type IN (SELECT jsonb_array_elements_text(CAST(:types AS jsonb))))
                      AND (SELECT NOT y.is_paused FROM work_types y WHERE y.work_type = r.work_type)
                    LIMIT 1) w)
-       AND (SELECT t.status FROM tasks t WHERE t.task_id = CAST(:task_id AS text)) IN ('pending', 'running');
+       AND (SELECT t.status FROM tasks t WHERE t.task_id = CAST(:task_id AS text)) IN ('pending', 'running'),
+       EXISTS (SELECT 1 FROM work_limits);
 
 -- statement: work_next_due  engine: sqlite
 -- When is the next delayed item due that this claim could take? Of the :limit that come first; behind them: when to look
@@ -392,6 +397,7 @@ WHERE rowid IN (
     SELECT w.rowid FROM work_items w INDEXED BY idx_work_items_claim
     WHERE w.work_type = :type AND w.status = 'pending' AND w.run_after IS NULL AND w.waits_for = 0
       AND (SELECT NOT y.is_paused FROM work_types y WHERE y.work_type = :type)
+      AND NOT EXISTS (SELECT 1 FROM work_limits l WHERE l.work_type = :type)
       AND (:is_promoted OR NOT EXISTS (SELECT 1 FROM work_items d INDEXED BY idx_work_items_due
                                        WHERE d.status = 'pending' AND d.run_after IS NOT NULL AND d.run_after <= :now))
       AND (SELECT t.status FROM tasks t WHERE t.task_id = w.task_id) IN ('pending', 'running')
@@ -416,6 +422,7 @@ WHERE rowid = (
     SELECT w.rowid FROM work_items w INDEXED BY idx_work_items_claim
     WHERE w.work_type = :type AND w.status = 'pending' AND w.run_after IS NULL AND w.waits_for = 0
       AND (SELECT NOT y.is_paused FROM work_types y WHERE y.work_type = :type)
+      AND NOT EXISTS (SELECT 1 FROM work_limits l WHERE l.work_type = :type)
       AND (:is_promoted OR NOT EXISTS (SELECT 1 FROM work_items d INDEXED BY idx_work_items_due
                                        WHERE d.status = 'pending' AND d.run_after IS NOT NULL AND d.run_after <= :now))
       AND (SELECT t.status FROM tasks t WHERE t.task_id = w.task_id) IN ('pending', 'running')
@@ -426,8 +433,8 @@ RETURNING work_item_id, task_id, work_type, input_data, lease_token, retry_count
 
 -- statement: work_claim_type  engine: postgres
 -- Walks the entries of a type in order and locks their rows until there are enough; the row decides, and SKIP LOCKED lets
--- claimers pass each other. Reading starts at the type's low_key, above entries that are gone. While something is due, nothing
--- is picked: it is to be promoted first (unless that was done: :is_promoted).
+-- claimers pass each other. Reading starts at the type's low_key, above entries that are gone. A type with a limit is left to
+-- work_claim_limited. While something is due, nothing is picked: it is to be promoted first (unless that was done: :is_promoted).
 -- The entry is locked first: a row that another claimer has taken since this statement began would otherwise be locked in
 -- vain, and its finish would wait for our commit.
 -- Items of a task that is being ended are left; a claim that got nothing therefore looks again, at the tasks too (:is_promoted).
@@ -439,7 +446,7 @@ picked AS MATERIALIZED (
     FROM (SELECT r.ctid AS entry, r.item_no, r.task_id FROM work_ready r
           WHERE r.work_type = CAST(:type AS text)
             AND r.claim_key >= (SELECT y.low_key FROM work_types y
-                                WHERE y.work_type = CAST(:type AS text) AND NOT y.is_paused)
+                                WHERE y.work_type = CAST(:type AS text) AND NOT y.is_paused AND NOT y.is_limited)
             AND (CAST(:is_promoted AS boolean)
                  OR coalesce((SELECT min(d.at) FROM work_due d WHERE d.kind = 'delayed')
                              > (SELECT at FROM clock), true))
@@ -483,7 +490,7 @@ picked AS MATERIALIZED (
     FROM (SELECT r.ctid AS entry, r.item_no, r.task_id FROM work_ready r
           WHERE r.work_type = CAST(:type AS text)
             AND r.claim_key >= (SELECT y.low_key FROM work_types y
-                                WHERE y.work_type = CAST(:type AS text) AND NOT y.is_paused)
+                                WHERE y.work_type = CAST(:type AS text) AND NOT y.is_paused AND NOT y.is_limited)
             AND coalesce((SELECT min(d.at) FROM work_due d WHERE d.kind = 'delayed')
                          > (SELECT at FROM clock), true)
           ORDER BY r.claim_key LIMIT (SELECT 9223372036854775807)) r
@@ -540,7 +547,8 @@ WHERE rowid IN (
             WHERE w.work_type = y.work_type AND w.status = 'pending' AND w.run_after IS NULL AND w.waits_for = 0
               AND (SELECT t.status FROM tasks t WHERE t.task_id = w.task_id) IN ('pending', 'running')
             ORDER BY w.claim_key LIMIT :limit))) h
-    WHERE NOT y.is_paused AND (:types IS NULL OR y.work_type IN (SELECT value FROM json_each(:types)))
+    WHERE NOT EXISTS (SELECT 1 FROM work_limits l WHERE :types IS NULL OR l.work_type IN (SELECT value FROM json_each(:types)))
+      AND NOT y.is_paused AND (:types IS NULL OR y.work_type IN (SELECT value FROM json_each(:types)))
       AND (:is_promoted OR NOT EXISTS (SELECT 1 FROM work_items d INDEXED BY idx_work_items_due
                                        WHERE d.status = 'pending' AND d.run_after IS NOT NULL AND d.run_after <= :now))
     ORDER BY h.value ->> 0, h.value ->> 1 LIMIT :limit)
@@ -551,7 +559,8 @@ RETURNING work_item_id, task_id, work_type, input_data, lease_token, retry_count
 -- statement: work_claim_types  engine: postgres
 -- The first entries of each type are read without locks, and their rows locked in their common order, no more than are
 -- wanted: a claimer that locked the heads of every type would make others believe that there is nothing. :reach is more
--- than :limit, because some of the heads may be in other hands.
+-- than :limit, because some of the heads may be in other hands. Where one of the types has a limit, all are left to
+-- work_claim_limited, so that they are claimed in one order.
 WITH clock AS MATERIALIZED (SELECT coalesce(CAST(:clock AS timestamptz), clock_timestamp()) AS at),
 heads AS MATERIALIZED (
     SELECT h.entry, h.item_no, h.claim_key
@@ -563,6 +572,10 @@ heads AS MATERIALIZED (
         WHERE (SELECT t.status FROM tasks t WHERE t.task_id = r.task_id) IN ('pending', 'running')
         LIMIT (SELECT CAST(:reach AS bigint))) h
     WHERE NOT y.is_paused
+      AND NOT EXISTS (SELECT 1 FROM work_types l
+                      WHERE l.is_limited
+                        AND (CAST(:types AS jsonb) IS NULL
+                             OR l.work_type IN (SELECT jsonb_array_elements_text(CAST(:types AS jsonb)))))
       AND (CAST(:types AS jsonb) IS NULL OR y.work_type IN (SELECT jsonb_array_elements_text(CAST(:types AS jsonb))))
       AND (CAST(:is_promoted AS boolean)
            OR coalesce((SELECT min(d.at) FROM work_due d WHERE d.kind = 'delayed') > (SELECT at FROM clock), true))
@@ -617,6 +630,7 @@ WHERE rowid IN (
     WHERE w.task_id = :task_id AND w.status = 'pending' AND w.run_after IS NULL AND w.waits_for = 0
       AND (:types IS NULL OR w.work_type IN (SELECT value FROM json_each(:types)))
       AND (SELECT NOT y.is_paused FROM work_types y WHERE y.work_type = w.work_type)
+      AND NOT EXISTS (SELECT 1 FROM work_limits l WHERE :types IS NULL OR l.work_type IN (SELECT value FROM json_each(:types)))
       AND (SELECT t.status FROM tasks t WHERE t.task_id = :task_id) IN ('pending', 'running')
       AND (:is_promoted OR NOT EXISTS (SELECT 1 FROM work_items d INDEXED BY idx_work_items_due
                                        WHERE d.status = 'pending' AND d.run_after IS NOT NULL AND d.run_after <= :now))
@@ -632,6 +646,10 @@ picked AS MATERIALIZED (
     FROM (SELECT r.ctid AS entry, r.item_no, r.work_type FROM work_ready r
           WHERE r.task_id = CAST(:task_id AS text)
             AND (SELECT t.status FROM tasks t WHERE t.task_id = CAST(:task_id AS text)) IN ('pending', 'running')
+            AND NOT EXISTS (SELECT 1 FROM work_types l
+                            WHERE l.is_limited
+                              AND (CAST(:types AS jsonb) IS NULL
+                                   OR l.work_type IN (SELECT jsonb_array_elements_text(CAST(:types AS jsonb)))))
             AND (CAST(:is_promoted AS boolean)
                  OR coalesce((SELECT min(d.at) FROM work_due d WHERE d.kind = 'delayed')
                              > (SELECT at FROM clock), true))
@@ -802,7 +820,8 @@ WHERE w.work_item_id = :id AND w.lease_token = :token AND w.status = 'in_progres
 RETURNING w.work_type;
 
 -- statement: work_finish_many  engine: sqlite
--- The last column: is there more to do? Items that waited for this one, or idempotency keys that it left unanswered.
+-- The last column: is there more to do? Items that waited for this one, idempotency keys that it left unanswered, or a slot that
+-- is free now.
 WITH list AS MATERIALIZED (SELECT value AS item FROM json_each(:items))
 UPDATE work_items
 SET status = 'completed', output_data = list.item ->> 'output', attempt_outcome = 'completed', error_message = NULL,
@@ -813,14 +832,15 @@ WHERE work_items.work_item_id = list.item ->> 'id' AND +work_items.lease_token =
   AND +work_items.status = 'in_progress' AND +work_items.lease_expires_at > :lease_now
 RETURNING work_item_id, lease_token,
           has_dependents OR EXISTS (SELECT 1 FROM idempotency_keys k WHERE k.work_item_id = work_items.work_item_id
-                                      AND k.status = 'pending' AND k.lock_via = 'api');
+                                      AND k.status = 'pending' AND k.lock_via = 'api')
+          OR EXISTS (SELECT 1 FROM work_running r WHERE r.work_item_id = work_items.work_item_id);
 
 -- statement: work_finish_many  engine: postgres
 UPDATE work_items w
 SET status = 'completed', output_data = x.output, attempt_outcome = 'completed', error_message = NULL,
     completed_at = c.at, completed_by = w.lease_holder, lease_holder = NULL, lease_expires_at = NULL,
     deadline_at = NULL, updated_at = c.at,
-    revision = w.revision + CASE WHEN w.has_dependents OR w.unique_key IS NOT NULL THEN 1 ELSE 2 END
+    revision = w.revision + CASE WHEN w.has_dependents OR w.unique_key IS NOT NULL OR w.limit_key IS NOT NULL THEN 1 ELSE 2 END
 FROM unnest(CAST(CAST(:ids AS text) AS text[]), CAST(CAST(:tokens AS text) AS bigint[]),
             CAST(CAST(:outputs AS text) AS text[])) AS x(id, token, output)
      CROSS JOIN (SELECT coalesce(CAST(:clock AS timestamptz), clock_timestamp()) AS at) c
@@ -830,7 +850,9 @@ RETURNING w.work_item_id, w.lease_token,
                                    SELECT k.work_item_id FROM idempotency_keys k
                                    WHERE k.work_item_id = ANY(CAST(CAST(:ids AS text) AS text[]))
                                      AND k.status = 'pending' AND k.lock_via = 'api'))
-                               AND tide_work_keys_free(w.work_item_id));
+                               AND tide_work_keys_free(w.work_item_id))
+          OR w.work_item_id = ANY(ARRAY(SELECT r.work_item_id FROM work_running r
+                                        WHERE r.work_item_id = ANY(CAST(CAST(:ids AS text) AS text[]))));
 
 -- statement: work_finish_one  engine: sqlite
 UPDATE work_items
@@ -840,7 +862,8 @@ SET status = 'completed', output_data = :output, attempt_outcome = 'completed', 
 WHERE work_item_id = :id AND lease_token = :token AND status = 'in_progress' AND lease_expires_at > :lease_now
 RETURNING task_id,
           has_dependents OR EXISTS (SELECT 1 FROM idempotency_keys k WHERE k.work_item_id = work_items.work_item_id
-                                      AND k.status = 'pending' AND k.lock_via = 'api');
+                                      AND k.status = 'pending' AND k.lock_via = 'api')
+          OR EXISTS (SELECT 1 FROM work_running r WHERE r.work_item_id = work_items.work_item_id);
 
 -- statement: work_finish_one  engine: postgres
 -- :is_plain: nothing else ends with it, so the keys that it left unanswered are given back here.
@@ -848,13 +871,14 @@ UPDATE work_items w
 SET status = 'completed', output_data = :output, attempt_outcome = 'completed', error_message = NULL,
     completed_at = c.at, completed_by = w.lease_holder, lease_holder = NULL, lease_expires_at = NULL,
     deadline_at = NULL, updated_at = c.at,
-    revision = w.revision + CASE WHEN w.has_dependents OR w.unique_key IS NOT NULL THEN 1 ELSE 2 END
+    revision = w.revision + CASE WHEN w.has_dependents OR w.unique_key IS NOT NULL OR w.limit_key IS NOT NULL THEN 1 ELSE 2 END
 FROM (SELECT coalesce(CAST(:clock AS timestamptz), clock_timestamp()) AS at) c
 WHERE w.work_item_id = :id AND w.lease_token = :token AND w.status = 'in_progress' AND w.lease_expires_at > c.at
 RETURNING w.task_id,
           w.has_dependents OR (EXISTS (SELECT 1 FROM idempotency_keys k WHERE k.work_item_id = w.work_item_id
                                          AND k.status = 'pending' AND k.lock_via = 'api')
-                               AND (NOT CAST(:is_plain AS boolean) OR tide_work_keys_free(w.work_item_id)));
+                               AND (NOT CAST(:is_plain AS boolean) OR tide_work_keys_free(w.work_item_id)))
+          OR EXISTS (SELECT 1 FROM work_running r WHERE r.work_item_id = w.work_item_id);
 
 -- statement: work_finished  engine: sqlite
 -- Which of these were completed before, by this very token and with this very output? (Ended rows keep their token.)
@@ -872,15 +896,20 @@ SELECT checkpoint_id, sequence_number, global_sequence FROM checkpoints
 WHERE work_item_id = :id ORDER BY sequence_number DESC LIMIT 1;
 
 -- statement: work_ready_dependents  engine: sqlite
--- The types of items that waited for these and are ready now.
+-- The types of items that waited for these and are ready now, and of those whose slot is free now.
 SELECT DISTINCT w.work_type FROM json_each(:ids) j CROSS JOIN work_dependencies d CROSS JOIN work_items w
 WHERE d.depends_on = j.value AND w.work_item_id = d.work_item_id
-  AND w.status = 'pending' AND w.run_after IS NULL AND w.waits_for = 0;
+  AND w.status = 'pending' AND w.run_after IS NULL AND w.waits_for = 0
+UNION
+SELECT r.work_type FROM json_each(:ids) j CROSS JOIN work_running r WHERE r.work_item_id = j.value;
 
 -- statement: work_ready_dependents  engine: postgres
 SELECT DISTINCT w.work_type FROM work_dependencies d JOIN work_items w ON w.work_item_id = d.work_item_id
 WHERE d.depends_on IN (SELECT jsonb_array_elements_text(CAST(:ids AS jsonb)))
-  AND w.status = 'pending' AND w.run_after IS NULL AND w.waits_for = 0;
+  AND w.status = 'pending' AND w.run_after IS NULL AND w.waits_for = 0
+UNION
+SELECT r.work_type FROM work_running r
+WHERE r.work_item_id IN (SELECT jsonb_array_elements_text(CAST(:ids AS jsonb)));
 
 -- statement: work_fail
 -- Behind work_hold, which has checked the token.
@@ -934,8 +963,8 @@ RETURNING work_item_id;
 
 -- statement: work_copy
 -- What a retry takes over from the item that has ended.
-SELECT status, task_id, work_type, input_data, priority, max_retries, timeout_us, unique_key, title FROM work_items
-WHERE work_item_id = :id;
+SELECT status, task_id, work_type, input_data, priority, max_retries, timeout_us, unique_key, title, limit_key
+FROM work_items WHERE work_item_id = :id;
 
 -- statement: work_keys_free  engine: sqlite
 -- Attempts ended: the idempotency keys of their items that they left unanswered are given back.
@@ -1036,14 +1065,16 @@ DELETE FROM work_policies WHERE work_type = :type;
 SELECT work_item_id, task_id, work_type, status, priority, lease_holder, lease_acquired_at, lease_expires_at, heartbeat_at,
        retry_count, max_retries, input_data, output_data, error_message, created_at, started_at, completed_at, updated_at,
        lease_token, lease_via, revision, run_after, unique_key, timeout_us, deadline_at, failure_count, crash_count,
-       failure_kind, attempt_outcome, progress, retried_from, schedule_name, waits_for, has_dependents, claim_key, title, rowid
+       failure_kind, attempt_outcome, progress, retried_from, schedule_name, waits_for, has_dependents, claim_key, title,
+       limit_key, rowid
 FROM work_items WHERE work_item_id = :id;
 
 -- statement: work_find  engine: postgres
 SELECT work_item_id, task_id, work_type, status, priority, lease_holder, lease_acquired_at, lease_expires_at, heartbeat_at,
        retry_count, max_retries, input_data, output_data, error_message, created_at, started_at, completed_at, updated_at,
        lease_token, lease_via, revision, run_after, unique_key, timeout_us, deadline_at, failure_count, crash_count,
-       failure_kind, attempt_outcome, progress, retried_from, schedule_name, waits_for, has_dependents, claim_key, title, 0
+       failure_kind, attempt_outcome, progress, retried_from, schedule_name, waits_for, has_dependents, claim_key, title,
+       limit_key, 0
 FROM work_items WHERE work_item_id = :id;
 
 -- statement: work_list  engine: sqlite
@@ -1051,7 +1082,8 @@ FROM work_items WHERE work_item_id = :id;
 SELECT work_item_id, task_id, work_type, status, priority, lease_holder, lease_acquired_at, lease_expires_at, heartbeat_at,
        retry_count, max_retries, input_data, output_data, error_message, created_at, started_at, completed_at, updated_at,
        lease_token, lease_via, revision, run_after, unique_key, timeout_us, deadline_at, failure_count, crash_count,
-       failure_kind, attempt_outcome, progress, retried_from, schedule_name, waits_for, has_dependents, claim_key, title, rowid
+       failure_kind, attempt_outcome, progress, retried_from, schedule_name, waits_for, has_dependents, claim_key, title,
+       limit_key, rowid
 FROM work_items
 WHERE rowid < :before_row AND (:type IS NULL OR work_type = :type) AND (:status IS NULL OR status = :status)
   AND (:failure_kind IS NULL OR failure_kind = :failure_kind) AND (:worker IS NULL OR lease_holder = :worker)
@@ -1062,7 +1094,8 @@ ORDER BY rowid DESC LIMIT :limit;
 SELECT work_item_id, task_id, work_type, status, priority, lease_holder, lease_acquired_at, lease_expires_at, heartbeat_at,
        retry_count, max_retries, input_data, output_data, error_message, created_at, started_at, completed_at, updated_at,
        lease_token, lease_via, revision, run_after, unique_key, timeout_us, deadline_at, failure_count, crash_count,
-       failure_kind, attempt_outcome, progress, retried_from, schedule_name, waits_for, has_dependents, claim_key, title, 0
+       failure_kind, attempt_outcome, progress, retried_from, schedule_name, waits_for, has_dependents, claim_key, title,
+       limit_key, 0
 FROM work_items
 WHERE (CAST(:before_id AS text) IS NULL OR created_at < :before_at
        OR (created_at = :before_at AND work_item_id < CAST(:before_id AS text)))
@@ -1077,7 +1110,8 @@ ORDER BY created_at DESC, work_item_id DESC LIMIT :limit;
 SELECT work_item_id, task_id, work_type, status, priority, lease_holder, lease_acquired_at, lease_expires_at, heartbeat_at,
        retry_count, max_retries, input_data, output_data, error_message, created_at, started_at, completed_at, updated_at,
        lease_token, lease_via, revision, run_after, unique_key, timeout_us, deadline_at, failure_count, crash_count,
-       failure_kind, attempt_outcome, progress, retried_from, schedule_name, waits_for, has_dependents, claim_key, title, rowid
+       failure_kind, attempt_outcome, progress, retried_from, schedule_name, waits_for, has_dependents, claim_key, title,
+       limit_key, rowid
 FROM work_items INDEXED BY idx_work_items_task
 WHERE task_id = :task_id AND rowid < :before_row
   AND (:type IS NULL OR work_type = :type) AND (:status IS NULL OR status = :status)
@@ -1089,7 +1123,8 @@ ORDER BY rowid DESC LIMIT :limit;
 SELECT work_item_id, task_id, work_type, status, priority, lease_holder, lease_acquired_at, lease_expires_at, heartbeat_at,
        retry_count, max_retries, input_data, output_data, error_message, created_at, started_at, completed_at, updated_at,
        lease_token, lease_via, revision, run_after, unique_key, timeout_us, deadline_at, failure_count, crash_count,
-       failure_kind, attempt_outcome, progress, retried_from, schedule_name, waits_for, has_dependents, claim_key, title, 0
+       failure_kind, attempt_outcome, progress, retried_from, schedule_name, waits_for, has_dependents, claim_key, title,
+       limit_key, 0
 FROM work_items
 WHERE task_id = CAST(:task_id AS text)
   AND (CAST(:before_id AS text) IS NULL OR created_at < :before_at
@@ -1395,7 +1430,12 @@ SELECT x.work_item_id, x.kind FROM (
     SELECT w.work_item_id, 'work_lease_ends' FROM work_items w
     WHERE w.status = 'in_progress'
       AND NOT EXISTS (SELECT 1 FROM (SELECT unnest(items) AS item_no, check_at FROM work_lease_ends) l
-                      WHERE l.item_no = w.item_no AND l.check_at <= w.lease_expires_at)) x
+                      WHERE l.item_no = w.item_no AND l.check_at <= w.lease_expires_at)
+    UNION ALL
+    SELECT w.work_item_id, 'work_keyed' FROM work_items w
+    WHERE w.limit_key IS NOT NULL AND w.status IN ('pending', 'in_progress', 'expired')
+      AND NOT EXISTS (SELECT 1 FROM work_keyed e WHERE e.work_type = w.work_type AND e.limit_key = w.limit_key
+                                                   AND e.claim_key = w.claim_key AND e.item_no = w.item_no)) x
 LIMIT :limit;
 
 -- statement: work_vacuum  only: sqlite
@@ -1504,7 +1544,8 @@ DELETE FROM work_schedules WHERE name = :name;
 SELECT work_item_id, task_id, work_type, status, priority, lease_holder, lease_acquired_at, lease_expires_at, heartbeat_at,
        retry_count, max_retries, input_data, output_data, error_message, created_at, started_at, completed_at, updated_at,
        lease_token, lease_via, revision, run_after, unique_key, timeout_us, deadline_at, failure_count, crash_count,
-       failure_kind, attempt_outcome, progress, retried_from, schedule_name, waits_for, has_dependents, claim_key, title, rowid
+       failure_kind, attempt_outcome, progress, retried_from, schedule_name, waits_for, has_dependents, claim_key, title,
+       limit_key, rowid
 FROM work_items
 WHERE task_id = :task_id
   AND (status IN ('pending', 'expired') OR (status = 'in_progress' AND lease_expires_at <= :lease_now))
@@ -1514,7 +1555,8 @@ ORDER BY claim_key, rowid;
 SELECT work_item_id, task_id, work_type, status, priority, lease_holder, lease_acquired_at, lease_expires_at, heartbeat_at,
        retry_count, max_retries, input_data, output_data, error_message, created_at, started_at, completed_at, updated_at,
        lease_token, lease_via, revision, run_after, unique_key, timeout_us, deadline_at, failure_count, crash_count,
-       failure_kind, attempt_outcome, progress, retried_from, schedule_name, waits_for, has_dependents, claim_key, title, 0
+       failure_kind, attempt_outcome, progress, retried_from, schedule_name, waits_for, has_dependents, claim_key, title,
+       limit_key, 0
 FROM work_items
 WHERE task_id = :task_id
   AND (status IN ('pending', 'expired') OR (status = 'in_progress' AND lease_expires_at <= :lease_now))

@@ -134,6 +134,9 @@ typedef struct tide_work_spec {
         *depends_on; /* item ids of the same task, earlier ones of this batch included */
     int depends_on_count;
     const char *title; /* for people, up to TIDE_WORK_TITLE_MAX bytes; NULL: none */
+    /* What a limit per key counts (tide_work_limit), up to TIDE_WORK_LIMIT_KEY_MAX bytes. NULL: no limit
+     * per key counts it. */
+    const char *limit_key;
 } tide_work_spec;
 #define TIDE_WORK_SPEC_INIT .size = sizeof(tide_work_spec)
 
@@ -381,6 +384,7 @@ typedef struct tide_work_item {
     bool has_dependents;
     int64_t claim_key;
     const char *title; /* NULL: none */
+    const char *limit_key;
 } tide_work_item;
 
 typedef tide_status tide_work_item_fn(void *arg, const tide_work_item *item, tide_error *err);
@@ -427,8 +431,8 @@ TIDE_API TIDE_MUST_CHECK tide_status tide_work_attempts(tide_store *store, const
                                                         tide_work_attempt_fn *fn, void *arg,
                                                         tide_error *err);
 
-/* Why is it not running? fn is told each reason: a short stable code (ready, running, paused, delayed, waiting, task_ended, ended,
- * lease_over, behind) and words that say what to do. TIDE_NONE: no such item. */
+/* Why is it not running? fn gets each reason: a short stable code (ready, running, paused, delayed, waiting, limited,
+ * task_ended, ended, lease_over, behind, policy) and words that say what to do. TIDE_NONE: no such item. */
 typedef void tide_work_reason_fn(void *arg, const char *code, const char *words);
 TIDE_API TIDE_MUST_CHECK tide_status tide_work_explain(tide_store *store, const char *work_item_id,
                                                        tide_work_reason_fn *fn, void *arg,
@@ -524,6 +528,35 @@ TIDE_API TIDE_MUST_CHECK tide_status tide_work_policy_get(tide_store *store, con
 TIDE_API TIDE_MUST_CHECK tide_status tide_work_no_retry_parse(unsigned *flag, const char *word,
                                                               tide_error *err);
 TIDE_API void tide_work_no_retry_text(char out[TIDE_WORK_NO_RETRY_SIZE], unsigned flags);
+
+/* ---- limits ---- */
+
+enum {
+    TIDE_WORK_LIMIT_MAX = 1000000,
+    TIDE_WORK_LIMIT_KEY_MAX = 512, /* bytes of a limit key */
+};
+
+/* How many items of a type are in progress at once, whoever claims them through the library, the command
+ * line or the services, in any process. A worker that crashed has its slot until its lease ends.
+ * Claims by plain SQL take slots and are not refused. */
+typedef struct tide_work_limit {
+    size_t size; /* TIDE_WORK_LIMIT_INIT */
+    const char *work_type;
+    int64_t running;         /* of the type; 0: no limit; set: < 0: as it is */
+    int64_t running_per_key; /* of each limit_key of the type; 0: no limit; set: < 0: as it is */
+    int64_t in_progress;     /* out: items of the type that are in progress; 0 without a limit */
+} tide_work_limit;
+#define TIDE_WORK_LIMIT_INIT .size = sizeof(tide_work_limit)
+
+/* Set, change or remove the limits of a type, also while its items run: those run on, and nothing more is
+ * claimed until there are fewer than the limit. TIDE_E_BUSY (PostgreSQL, a first limit): a
+ * transaction that adds or claims items has been open for a second; try again. */
+TIDE_API TIDE_MUST_CHECK tide_status tide_work_limit_set(tide_store *store,
+                                                         const tide_work_limit *limit,
+                                                         tide_error *err);
+/* TIDE_NONE: it has none, and *out has zeroes. out->work_type is the caller's. */
+TIDE_API TIDE_MUST_CHECK tide_status tide_work_limit_get(tide_store *store, const char *work_type,
+                                                         tide_work_limit *out, tide_error *err);
 
 /* ---- schedules ---- */
 

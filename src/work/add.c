@@ -43,6 +43,9 @@ static tide_status check_item(const tide_work_spec *item, const char *task_id, t
     TIDE_TRY(tide_item_check_json("input", item->input, err));
     if (item->title)
         TIDE_TRY(tide_item_check_name("a title", item->title, TIDE_WORK_TITLE_MAX, err));
+    if (item->limit_key)
+        TIDE_TRY(
+            tide_item_check_name("a limit key", item->limit_key, TIDE_WORK_LIMIT_KEY_MAX, err));
     TIDE_TRY(tide_item_check_range("priority", item->priority, -TIDE_ITEM_PRIORITY_MAX,
                                    TIDE_ITEM_PRIORITY_MAX, err));
     if (item->max_retries > 0)
@@ -179,6 +182,7 @@ static void put_item(tide_json *json, const tide_item_batch *b, const tide_item_
     if (item->max_retries >= 0) /* else the policy of the type, or the default */
         put_number(json, "retries", item->max_retries);
     put_text(json, "title", item->title);
+    put_text(json, "limit_key", item->limit_key);
     put_text(json, "input", item->input);
     tide_json_key(json, "at");
     tide_item_json_time(json, b->tx, now_us + plan->position);

@@ -7,6 +7,8 @@
  * Delayed items that are due come first into the order. The statement picks nothing while something is due; only
  * then is there a second one.
  *
+ * Types with a limit have a statement of their own, behind a lock of their limits (limit/limit.h).
+ *
  * A claim in vain leaves no trace: on SQLite it is found out in a read transaction, on PostgreSQL the transaction is rolled
  * back, so that nothing is flushed. */
 #include <tidemark/work.h>
@@ -21,6 +23,7 @@
 #include "store/statement.h"
 #include "tidemark_sql.h"
 #include "work/item.h"
+#include "work/limit/limit.h"
 #include "work/turn/turn.h"
 
 enum {
@@ -28,9 +31,15 @@ enum {
     REACH_FIRST = 64,  /* heads looked at beyond the limit ... */
     REACH_FACTOR = 16, /* ... and more of them when all were in other hands */
     REACH_TRIES = 4,
-    DUE_WALK = 10000,  /* delayed items of others that are passed by to find the next of ours */
-    TIDY_EVERY = 4096, /* claimed items between two steps that raise the bounds, about */
+    DUE_WALK = 10000,   /* delayed items of others that are passed by to find the next of ours */
+    TIDY_EVERY = 4096,  /* claimed items between two steps that raise the bounds, about */
+    LIMIT_REACH = 1024, /* first items of a type with a limit that are looked at ... */
+    LIMIT_REACH_FAR = 65536, /* ... and of a task, or by chance where all of those have no slot */
+    LIMIT_FAR_EVERY = 16,
 };
+
+/* Until a claim that a limit held back is worth another try. */
+#define HELD_BACK_US INT64_C(1000000)
 
 #define CLAIM_BYTES_MAX ((size_t)1 << 30) /* inputs of one claim (SQLite) */
 #define ITEM_BYTES_MAX ((size_t)TIDE_WORK_DATA_MAX + 4096)
@@ -56,8 +65,9 @@ static tide_status check_request(tide_claim *c, tide_error *err)
 
 typedef struct look {
     const tide_work_claim_request *request;
-    bool is_ready; /* something can be claimed */
-    bool is_due;   /* something of anybody's can be promoted */
+    bool is_ready;   /* something can be claimed */
+    bool is_due;     /* something of anybody's can be promoted */
+    bool has_limits; /* of any type */
     int64_t
         next_due_us; /* -1: nothing of ours is delayed; only asked when nothing is ready or due */
 } look;
@@ -74,6 +84,7 @@ static tide_status look_around(tide_tx *tx, look *l, tide_error *err)
     const bool is_any_delayed = !tide_query_col_is_null(query);
     const int64_t due_us = tide_query_col_time(query);
     l->is_ready = tide_query_col_bool(query);
+    l->has_limits = tide_query_col_bool(query);
     l->is_due = false;
     if (is_any_delayed) {
         int64_t now_us = 0;
@@ -184,9 +195,9 @@ static const tide_sql *choose_statement(const tide_claim *c, tide_engine engine)
                                                          : TIDE_SQL_WORK_CLAIM_TYPE;
 }
 
-static tide_status bind_claim(tide_query *query, tide_tx *tx, const tide_claim *c, tide_error *err)
+/* What every claim has. */
+static tide_status bind_lease(tide_query *query, tide_tx *tx, const tide_claim *c, tide_error *err)
 {
-    const tide_work_claim_request *r = c->request;
     tide_item_clock clock = {0};
     const tide_engine engine = tide_store_engine(tide_tx_store(tx));
     TIDE_TRY(tide_item_bind_clock(query, tx, &clock, err));
@@ -194,17 +205,23 @@ static tide_status bind_claim(tide_query *query, tide_tx *tx, const tide_claim *
         tide_query_bind_i64(query, "lease_now_us", clock.lease_now_us);
         tide_query_bind_time(query, "expires", clock.lease_now_us + c->lease_us);
     }
+    tide_query_bind_text(query, "worker", c->request->worker);
+    tide_query_bind_i64(query, "lease_us", c->lease_us);
+    tide_query_bind_i64(query, "floor", tide_lease_token_floor(tx));
+    return TIDE_OK;
+}
+
+static tide_status bind_claim(tide_query *query, tide_tx *tx, const tide_claim *c, tide_error *err)
+{
+    const tide_work_claim_request *r = c->request;
+    TIDE_TRY(bind_lease(query, tx, c, err));
+    if (choose_statement(c, tide_store_engine(tide_tx_store(tx))) != TIDE_SQL_WORK_CLAIM_ONE)
+        tide_query_bind_i64(query, "limit", c->limit);
     if (r->task_id)
         tide_query_bind_text(query, "task_id", r->task_id);
     if (r->task_id || r->type_count != 1)
-        TIDE_TRY(tide_item_bind_texts(query, "types", r->types, r->type_count, true, err));
-    else
-        tide_query_bind_text(query, "type", r->types[0]);
-    tide_query_bind_text(query, "worker", r->worker);
-    tide_query_bind_i64(query, "lease_us", c->lease_us);
-    tide_query_bind_i64(query, "floor", tide_lease_token_floor(tx));
-    if (choose_statement(c, engine) != TIDE_SQL_WORK_CLAIM_ONE)
-        tide_query_bind_i64(query, "limit", c->limit);
+        return tide_item_bind_texts(query, "types", r->types, r->type_count, true, err);
+    tide_query_bind_text(query, "type", r->types[0]);
     return TIDE_OK;
 }
 
@@ -238,22 +255,80 @@ static tide_status begin_claim(tide_query **query, tide_tx *tx, const tide_claim
     return TIDE_OK;
 }
 
+static tide_status read_items(tide_query *query, tide_claim *c, tide_error *err)
+{
+    c->is_first = false;
+    TIDE_EACH(tide_query_step(query, err))
+        TIDE_TRY(tide_claim_read(query, c, err));
+    tide_claim_sort(c);
+    return TIDE_OK;
+}
+
 static tide_status take_items(tide_tx *tx, tide_claim *c, bool is_promoted, int64_t reach,
                               tide_error *err)
 {
-    c->is_first = false;
     TIDE_CLEANUP(tide_query_endp) tide_query *query = NULL;
     TIDE_TRY(begin_claim(&query, tx, c, is_promoted, reach, err));
-    TIDE_EACH(tide_query_step(query, err))
-        TIDE_TRY(tide_claim_read(query, c, err));
+    TIDE_TRY(read_items(query, c, err));
     tide_query_endp(&query);
-    tide_claim_sort(c);
     return c->is_first ? run_tasks(tx, c, err) : TIDE_OK;
 }
 
-/* What is due is promoted before anything is picked. An empty answer tells that something may be. */
-static tide_status try_claim(tide_tx *tx, tide_claim *c, int64_t *promoted, tide_item_wakes *wakes,
-                             tide_error *err)
+/* ---- taking what has a limit ---- */
+
+static tide_status take_slots(tide_tx *tx, tide_claim *c, const tide_limits *limits, int64_t reach,
+                              bool is_by_key, tide_error *err)
+{
+    const tide_work_claim_request *r = c->request;
+    TIDE_CLEANUP(tide_query_endp) tide_query *query = NULL;
+    TIDE_TRY(tide_query_begin(&query, tx, TIDE_SQL_WORK_CLAIM_LIMITED, err));
+    TIDE_TRY(bind_lease(query, tx, c, err));
+    TIDE_TRY(tide_item_bind_texts(query, "types", r->types, r->type_count, true, err));
+    tide_query_bind_text(query, "task_id", r->task_id);
+    tide_query_bind_i64(query, "limit", c->limit);
+    tide_query_bind_i64(query, "reach", c->limit + reach);
+    tide_query_bind_bool(query, "is_by_key", is_by_key);
+    if (tide_store_engine(tide_tx_store(tx)) == TIDE_ENGINE_POSTGRES)
+        tide_query_bind_text_view(query, "locked", tide_buffer_view(&limits->locked));
+    TIDE_TRY(read_items(query, c, err));
+    tide_query_endp(&query);
+    TIDE_TRY(tide_limits_occupy(tx, c->out, err));
+    return c->is_first ? run_tasks(tx, c, err) : TIDE_OK;
+}
+
+/* Items without a key behind very many of keys that have no slot: not each claim can walk so far. */
+static bool is_far_chance(tide_tx *tx)
+{
+    uint8_t drawn = 0;
+    tide_env *env = tide_store_env(tide_tx_store(tx));
+    env->random(env, &drawn, sizeof drawn);
+    return drawn % LIMIT_FAR_EVERY == 0;
+}
+
+/* Adds slots that became free to *changed. */
+static tide_status take_limited(tide_tx *tx, tide_claim *c, const tide_limits *limits,
+                                int64_t *changed, tide_error *err)
+{
+    int64_t freed = 0;
+    const bool is_of_task = c->request->task_id;
+    const int64_t reach = is_of_task ? LIMIT_REACH_FAR : LIMIT_REACH;
+    TIDE_TRY(take_slots(tx, c, limits, reach, false, err));
+    if (c->out->count == 0)
+        TIDE_TRY(tide_limits_prune(limits, tx, &freed, err));
+    if (freed > 0)
+        TIDE_TRY(take_slots(tx, c, limits, reach, false, err));
+    if (c->out->count == 0 && limits->has_keys && !is_of_task)
+        TIDE_TRY(take_slots(tx, c, limits, reach, true, err));
+    if (c->out->count == 0 && limits->has_keys && !is_of_task && is_far_chance(tx))
+        TIDE_TRY(take_slots(tx, c, limits, LIMIT_REACH_FAR, false, err));
+    *changed += freed;
+    return TIDE_OK;
+}
+
+/* What is due is promoted before anything is picked. An empty answer tells that something may be.
+ * *changed: items promoted, and slots that became free. */
+static tide_status try_claim(tide_tx *tx, tide_claim *c, tide_limits *limits, int64_t *changed,
+                             tide_item_wakes *wakes, tide_error *err)
 {
     const bool is_sqlite = tide_store_engine(tide_tx_store(tx)) == TIDE_ENGINE_SQLITE;
     const bool is_by_heads = !c->request->task_id && c->request->type_count != 1;
@@ -265,12 +340,17 @@ static tide_status try_claim(tide_tx *tx, tide_claim *c, int64_t *promoted, tide
         TIDE_TRY(look_around(tx, &l, err));
         if (l.is_due)
             TIDE_TRY(tide_item_promote(tx, PROMOTE_MAX, &count, wakes, err));
-        *promoted += count;
+        *changed += count;
         if (!l.is_ready && count == 0)
             break;
-        TIDE_TRY(take_items(tx, c, true, reach, err));
+        if (l.has_limits && limits->count == 0)
+            TIDE_TRY(tide_limits_lock(limits, tx, c->request, err));
+        if (limits->count > 0)
+            TIDE_TRY(take_limited(tx, c, limits, changed, err));
+        else
+            TIDE_TRY(take_items(tx, c, true, reach, err));
         /* One writer, or a walk over the index that passes what others have locked: once is enough. */
-        if ((is_sqlite || !is_by_heads) && count == 0)
+        if ((is_sqlite || !is_by_heads || limits->count > 0) && count == 0)
             break;
         reach *= REACH_FACTOR;
     }
@@ -289,15 +369,21 @@ tide_status tide_claim_reset(tide_claim *c, tide_tx *tx, tide_error *err)
 tide_status tide_claim_take(tide_tx *tx, tide_claim *c, tide_error *err)
 {
     tide_item_wakes wakes = {.count = 0};
-    int64_t promoted = 0;
+    int64_t changed = 0;
+    TIDE_CLEANUP(tide_limits_done) tide_limits limits;
+    tide_limits_init(&limits);
     TIDE_TRY(tide_claim_reset(c, tx, err));
-    TIDE_TRY(try_claim(tx, c, &promoted, &wakes, err));
+    TIDE_TRY(try_claim(tx, c, &limits, &changed, &wakes, err));
     if (c->out->count == 0)
         TIDE_TRY(find_next_due(tx, c->request, &c->out->next_due_us, err));
+    /* Plain SQL that ends an item notifies no worker. */
+    if (c->out->count == 0 && limits.count > 0 &&
+        (c->out->next_due_us < 0 || c->out->next_due_us > HELD_BACK_US))
+        c->out->next_due_us = HELD_BACK_US;
     tide_item_notify(&wakes, tx);
     if (c->out->count > 0)
         tide_item_notify_due(tx, c->lease_us);
-    c->is_vain = c->out->count == 0 && promoted == 0;
+    c->is_vain = c->out->count == 0 && changed == 0;
     return c->out->count > 0 ? TIDE_OK : TIDE_NONE;
 }
 

@@ -249,8 +249,7 @@ static tide_status record(tide_tx *tx, expire_step *step, tide_item_wakes *wakes
         step->requeued += !row->is_over;
         step->failed += row->is_over;
         step->quarantined += row->is_poison;
-        if (!row->is_over)
-            tide_item_wake(wakes, row->work_type);
+        tide_item_wake(wakes, row->work_type); /* a slot is free, whether it runs again or not */
     }
     return count > 0 ? tide_journal_append_known_in(tx, checkpoints, count, numbers, err) : TIDE_OK;
 }

@@ -13,6 +13,7 @@
 #include "store/statement.h"
 #include "tidemark_sql.h"
 #include "work/item.h"
+#include "work/limit/limit.h"
 #include "work/policy/policy.h"
 
 enum {
@@ -150,6 +151,25 @@ static tide_status count_ahead(tide_tx *tx, explanation *e, tide_error *err)
         tide_bind_i64("claim_key", e->claim_key), tide_bind_i64("limit", AHEAD_MAX));
 }
 
+static tide_status explain_limit(tide_tx *tx, explanation *e, tide_error *err)
+{
+    tide_limit_state limit;
+    TIDE_OK_IF_NONE(tide_limit_explain(&limit, tx, e->id, err));
+    if (limit.running > 0 && limit.used >= limit.running)
+        say(e, "limited",
+            "%" PRId64 " items of %s are in progress, and its limit is %" PRId64
+            ": it can run when one of them ends. 'work limit %s' shows and changes the limit.",
+            limit.used, e->work_type, limit.running, e->work_type);
+    else if (limit.running_per_key > 0 && limit.key[0] &&
+             limit.used_of_key >= limit.running_per_key)
+        say(e, "limited",
+            "%" PRId64 " items of %s with the limit key %.200s are in progress, and the limit per "
+            "key is %" PRId64 ": it can run when one of them ends. 'work limit %s' shows and "
+            "changes the limit.",
+            limit.used_of_key, e->work_type, limit.key, limit.running_per_key, e->work_type);
+    return TIDE_OK;
+}
+
 static tide_status explain_pending(tide_tx *tx, explanation *e, tide_error *err)
 {
     if (!is(e->task_status, "pending") && !is(e->task_status, "running"))
@@ -168,6 +188,7 @@ static tide_status explain_pending(tide_tx *tx, explanation *e, tide_error *err)
     }
     if (e->waits_for > 0)
         TIDE_TRY(explain_waiting(tx, e, err));
+    TIDE_TRY(explain_limit(tx, e, err));
     if (e->count > 0)
         return TIDE_OK;
     TIDE_TRY(count_ahead(tx, e, err));

@@ -88,8 +88,7 @@ static tide_status fail_item(tide_tx *tx, void *arg, tide_error *err)
         return tide_item_fail_lost(tx, request->id, request->token, err);
     TIDE_TRY(tide_item_free_keys(tx, &request->id, 1, err));
     tide_item_wakes wakes = {.count = 0};
-    if (!is_over)
-        tide_item_wake(&wakes, hold.work_type);
+    tide_item_wake(&wakes, hold.work_type); /* a slot is free, whether it runs again or not */
     tide_item_notify(&wakes, tx);
     if (!is_over && delay_us > 0)
         tide_item_notify_due(tx, delay_us);

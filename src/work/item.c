@@ -200,6 +200,7 @@ tide_status tide_item_read(tide_query *query, tide_arena *arena, tide_work_item 
     out->has_dependents = tide_query_col_bool(query);
     out->claim_key = tide_query_col_i64(query);
     out->title = tide_row_text(&row);
+    out->limit_key = tide_row_text(&row);
     const int64_t at = tide_query_col_i64(query);
     if (position)
         *position = at;

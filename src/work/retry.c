@@ -273,6 +273,7 @@ static tide_status read_spec(tide_tx *tx, retry *r, const char *id, tide_work_sp
     out->timeout_us = tide_query_col_i64(query);
     out->unique_key = tide_row_text(&row);
     out->title = tide_row_text(&row);
+    out->limit_key = tide_row_text(&row);
     TIDE_TRY(tide_row_end(&row, err));
     *has_failed = strcmp(state, "failed") == 0;
     if (!*has_failed && strcmp(state, "completed") != 0)

@@ -188,7 +188,7 @@ static const tide_cli_verb verbs[] = {
     {.name = "add",
      .arguments = "",
      .takes = TIDE_CLI_LIST(TASK, TYPE, TITLE, INPUT, PRIORITY, MAX_RETRIES, RUN_AFTER, UNIQUE_KEY,
-                            DEPENDS_ON, ATTEMPT_TIMEOUT, WORK_ITEM, BATCH),
+                            LIMIT_KEY, DEPENDS_ON, ATTEMPT_TIMEOUT, WORK_ITEM, BATCH),
      .overrides =
          TIDE_CLI_OVERRIDES({.id = TIDE_CLI_TYPE, .max = 1},
                             {.id = TIDE_CLI_WORK_ITEM, .help = "its id; a new UUID if left out"}),
@@ -196,10 +196,9 @@ static const tide_cli_verb verbs[] = {
      .details =
          "A line of a batch has type and, if wanted, task, input, priority, max_retries, delay "
          "(\"5m\"),\n"
-         "run_after, timeout, unique_key, depends_on (a list of ids), title and work_item_id. "
-         "Everything "
-         "is\n"
-         "read and checked first; up to a thousand lines are stored all or none.\n"
+         "run_after, timeout, unique_key, limit_key, depends_on (a list of ids), title and "
+         "work_item_id.\n"
+         "Everything is read and checked first; up to a thousand lines are stored all or none.\n"
          "With --unique-key the item that is already there is printed instead of a second one.",
      .run = tide_cli_work_add},
     {.name = "claim",
@@ -368,6 +367,20 @@ static const tide_cli_verb verbs[] = {
      .summary = "let nobody claim items of a type",
      .run = pause},
     {.name = "resume", .arguments = "TYPE", .summary = "end the pause of a type", .run = resume},
+    {.name = "limit",
+     .arguments = "TYPE",
+     .takes = TIDE_CLI_LIST(RUNNING, PER_KEY, RESET),
+     .overrides = TIDE_CLI_OVERRIDES({.id = TIDE_CLI_RESET, .help = "remove the limit"}),
+     .summary = "show or change how many items of a type run at once",
+     .details =
+         "The limit holds across processes. A worker that crashed has its slot until its lease "
+         "ends. With\n"
+         "--per-key it counts the items of each key (work add --limit-key) by themselves; both "
+         "limits may be\n"
+         "set. What runs when a limit is set runs on. Plain SQL that claims items is counted and "
+         "not limited.\n"
+         "Example: tidemark work limit mail --running 1 --per-key",
+     .run = tide_cli_work_limit},
     {.name = "policy",
      .arguments = "TYPE",
      .takes = TIDE_CLI_LIST(RETRIES, BACKOFF, NO_RETRY, RESET),

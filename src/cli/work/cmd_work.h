@@ -41,6 +41,9 @@ tide_status tide_cli_work_explain(tide_cli *cli, tide_error *err);
 tide_status tide_cli_work_stats(tide_cli *cli, tide_error *err);
 tide_status tide_cli_work_types(tide_cli *cli, tide_error *err);
 
+/* cmd_work_limit.c */
+tide_status tide_cli_work_limit(tide_cli *cli, tide_error *err);
+
 /* cmd_work_policy.c */
 tide_status tide_cli_work_policy(tide_cli *cli, tide_error *err);
 

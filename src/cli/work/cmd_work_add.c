@@ -137,7 +137,7 @@ static tide_status check_names(const line_reader *r, tide_error *err)
     static const char *const names[] = {"work_item_id", "task",       "task_id",    "type",
                                         "work_type",    "input",      "input_data", "priority",
                                         "max_retries",  "delay",      "run_after",  "timeout",
-                                        "unique_key",   "depends_on", "title"};
+                                        "unique_key",   "depends_on", "title",      "limit_key"};
     for (const tide_json_node *member = r->object->first; member; member = member->next) {
         bool is_known = false;
         for (size_t i = 0; i < sizeof names / sizeof names[0] && !is_known; i++)
@@ -173,6 +173,7 @@ static tide_status read_item(const line_reader *r, const char *task_id, tide_wor
     TIDE_TRY(take_text(r, &item->work_type, "type", "work_type", err));
     TIDE_TRY(take_text(r, &item->unique_key, "unique_key", NULL, err));
     TIDE_TRY(take_text(r, &item->title, "title", NULL, err));
+    TIDE_TRY(take_text(r, &item->limit_key, "limit_key", NULL, err));
     TIDE_TRY(take_number(r, &item->priority, "priority", err));
     TIDE_TRY(take_number(r, &item->max_retries, "max_retries", err));
     TIDE_TRY(take_duration(r, &item->delay_us, "delay", err));
@@ -291,6 +292,7 @@ tide_status tide_cli_work_add(tide_cli *cli, tide_error *err)
                            ? tide_cli_number(cli, TIDE_CLI_MAX_RETRIES)
                            : -1,
         .title = tide_cli_text(cli, TIDE_CLI_TITLE),
+        .limit_key = tide_cli_text(cli, TIDE_CLI_LIMIT_KEY),
         .timeout_us = tide_cli_number(cli, TIDE_CLI_ATTEMPT_TIMEOUT),
         .unique_key = tide_cli_text(cli, TIDE_CLI_UNIQUE_KEY),
         .depends_on = depends.items,

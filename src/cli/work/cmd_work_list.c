@@ -32,6 +32,7 @@ static void print_item(tide_cli_output *out, const tide_work_item *item)
                    item->title ? "  " : "", item->work_item_id, item->work_type, item->status,
                    item->failure_kind ? ": " : "", item->failure_kind ? item->failure_kind : "");
     print_word(out, "task", item->task_id);
+    print_word(out, "limit key", item->limit_key);
     tide_cli_print(out->file,
                    "%-12s %" PRId64 " of %" PRId64 " retries, %" PRId64 " failures, %" PRId64
                    " crashes; priority %" PRId64 "\n",

@@ -69,6 +69,7 @@ void tide_rpc_item(WORK(WorkItem) * out, const tide_work_item *item)
     out->status = tide_rpc_borrow(item->status);
     out->priority = item->priority;
     out->title = tide_rpc_borrow(item->title);
+    out->limit_key = tide_rpc_borrow(item->limit_key);
     out->lease_holder = tide_rpc_borrow(item->lease_holder);
     out->lease_acquired_at = item->lease_acquired_at_us;
     out->lease_expires_at = item->lease_expires_at_us;

@@ -102,6 +102,7 @@ tide_rpc_fn tide_rpc_resume_task;
 tide_rpc_fn tide_rpc_get_item;
 tide_rpc_fn tide_rpc_explain;
 tide_rpc_fn tide_rpc_get_policy;
+tide_rpc_fn tide_rpc_get_limit;
 tide_rpc_fn tide_rpc_stats;
 tide_rpc_fn tide_rpc_get_checkpoint;
 tide_rpc_fn tide_rpc_begin_step;

@@ -46,6 +46,7 @@ static tide_status read_item(tide_work_spec *out, const WORK(NewItem) * given, t
                             .run_after_us = given->run_after,
                             .unique_key = tide_rpc_text(given->unique_key),
                             .title = tide_rpc_text(given->title),
+                            .limit_key = tide_rpc_text(given->limit_key),
                             .depends_on = (const char *const *)given->depends_on,
                             .depends_on_count = (int)given->n_depends_on};
     TIDE_TRY(tide_rpc_duration(&out->delay_us, given->delay_ms, "delay_ms", err));
@@ -611,6 +612,33 @@ tide_status tide_rpc_get_policy(tide_rpc *rpc, const ProtobufCMessage *message, 
 }
 TIDE_RPC_RUN(tide_rpc_get_policy)
 
+TIDE_RPC(set_limit, WORK(SetLimitRequest))
+{
+    const bool has_running = request->_running_case != 0;
+    const bool has_per_key = request->_running_per_key_case != 0;
+    if ((has_running && request->running < 0) || (has_per_key && request->running_per_key < 0))
+        return tide_fail(err, TIDE_E_INVALID, "a limit is below 0");
+    const tide_work_limit limit = {
+        TIDE_WORK_LIMIT_INIT, .work_type = request->work_type,
+        .running = has_running ? request->running : -1,
+        .running_per_key = has_per_key ? request->running_per_key : -1};
+    return tide_work_limit_set(rpc->store, &limit, err);
+}
+
+tide_status tide_rpc_get_limit(tide_rpc *rpc, const ProtobufCMessage *message, tide_error *err)
+{
+    const WORK(GetLimitRequest) *request = (const WORK(GetLimitRequest) *)message;
+    tide_work_limit limit;
+    TIDE_TRY(tide_work_limit_get(rpc->store, request->work_type, &limit, err));
+    WORK(Limit) row = WORK_INIT(LIMIT);
+    row.work_type = request->work_type;
+    row.running = limit.running;
+    row.running_per_key = limit.running_per_key;
+    row.in_progress = limit.in_progress;
+    return tide_rpc_answer(rpc, &row.base, err);
+}
+TIDE_RPC_RUN(tide_rpc_get_limit)
+
 /* clang-format off */
 const tide_method tide_rpc_work[] = {
     TIDE_RPC_ROW(SERVICE, "AddItems", WRITE, work__v1__add_items_request, work__v1__add_items_response, add_items),
@@ -632,6 +660,8 @@ const tide_method tide_rpc_work[] = {
     TIDE_RPC_ROW(SERVICE, "Pause", WRITE, work__v1__pause_request, work__v1__empty, pause_type),
     TIDE_RPC_ROW(SERVICE, "SetPolicy", WRITE, work__v1__policy, work__v1__empty, set_policy),
     TIDE_RPC_ROW(SERVICE, "GetPolicy", READ, work__v1__get_policy_request, work__v1__policy, tide_rpc_get_policy),
+    TIDE_RPC_ROW(SERVICE, "SetLimit", WRITE, work__v1__set_limit_request, work__v1__empty, set_limit),
+    TIDE_RPC_ROW(SERVICE, "GetLimit", READ, work__v1__get_limit_request, work__v1__limit, tide_rpc_get_limit),
     TIDE_RPC_ROW(SERVICE, "Resume", WRITE, work__v1__resume_request, work__v1__empty, resume_type),
     {.path = NULL},
 };
