@@ -12,7 +12,7 @@
  *     work_sweep     work_overdue and work_left_expired, then work_expire
  *     work_cancel    work_cancel, task_cancel_items
  *
- * The guards of foreign clients are the triggers of sql/recovery_schema.sql.
+ * The guards of foreign clients are the triggers of sql/recovery_items_schema.sql.
  *
  *     pending ----> in_progress ----> completed
  *      | ^ ^            |  |  |

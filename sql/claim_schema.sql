@@ -1,4 +1,4 @@
--- Claims by plain SQL at the same moment (recovery_schema.sql).
+-- Claims by plain SQL at the same moment (recovery_items_schema.sql).
 
 -- migration: 10  version: 0.54.0  name: plain claims  engine: sqlite
 -- One writer at a time: a claim sees what the one before it has claimed.

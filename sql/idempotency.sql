@@ -1,4 +1,4 @@
--- Idempotency keys: see idempotency.h. The table is in recovery_schema.sql.
+-- Idempotency keys: see idempotency.h. The table is in recovery_keys_schema.sql.
 --
 -- Whoever acts on a key first locks its row and then reads it again in a later statement: on PostgreSQL only that
 -- statement is sure to see what the previous holder of the row lock has committed.

@@ -1,4 +1,4 @@
--- Retry policies of types, and titles of items (recovery_schema.sql has the other tables).
+-- Retry policies of types, and titles of items (recovery_items_schema.sql has the others).
 
 -- migration: 15  version: 0.59.0  name: policies  engine: sqlite
 -- NULL: the default of the library. no_retry: words of error, crash and timeout, with commas.

@@ -1,4 +1,4 @@
--- Time zones of schedules (recovery_schema.sql has the table).
+-- Time zones of schedules (recovery_attempts_schema.sql has the table).
 
 -- migration: 14  version: 0.58.0  name: schedule zones  engine: sqlite
 -- NULL: UTC.

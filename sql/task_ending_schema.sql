@@ -1,4 +1,4 @@
--- Ends of tasks that are under way (src/work/task/task_end.c): tables and rules of recovery_schema.sql, changed.
+-- Ends of tasks that are under way (src/work/task/task_end.c): tables and rules of recovery_tasks_schema.sql, changed.
 
 -- migration: 11  version: 0.55.0  name: task endings  engine: sqlite
 -- A row exists from the transaction that ends a task to the one that ends or deletes its last item. action: 'end' or 'delete';

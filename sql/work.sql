@@ -1,4 +1,4 @@
--- Tasks and work items: see work.h. Tables, guards and the opening and closing of attempts are in recovery_schema.sql.
+-- Tasks and work items: see work.h. Tables, guards and the opening and closing of attempts are in recovery_items_schema.sql.
 --
 -- Every change raises revision and sets updated_at: that is how the guards know the library. On PostgreSQL a statement that raises it
 -- by two has left nothing to the trigger, which is not called then (it costs 24 us per item): claims change their entries

@@ -7,6 +7,7 @@
  *     -- statement: NAME  only: ENGINE        exists for this engine alone
  *     -- statement: NAME  bulk: ENGINE        a variant for tide_bulk: many rows at once; cannot be prepared everywhere
  *     -- migration: NUMBER  version: TEXT  name: NAME  engine: ENGINE
+ *     -- migration: ...  engine: ENGINE  part: N      one of several blocks, in any file: joined in the order of N
  *     -- template: NAME                       SQLite alone; a text with {{holes}} (store/sql_template.h), TIDE_TEMPLATE_<NAME>
  *
  * In statements, :name is a parameter: it becomes ?N for SQLite and $N for PostgreSQL, numbered by first
@@ -23,7 +24,7 @@
 #include <stdlib.h>
 #include <string.h>
 
-enum { ENGINES = 2, BLOCK_MAX = 4096, PARAM_MAX = 48, NAME_SIZE = 96 };
+enum { ENGINES = 2, BLOCK_MAX = 4096, PARAM_MAX = 48, PART_MAX = 32, NAME_SIZE = 96 };
 
 static const char *const engine_names[ENGINES] = {"sqlite", "postgres"};
 static const char engine_marks[ENGINES] = {'?', '$'};
@@ -34,6 +35,8 @@ typedef struct variant {
     int param_count;
     const char *file;
     int line;
+    char *parts[PART_MAX]; /* of a migration, until they are joined */
+    int part_count;        /* the highest number */
 } variant;
 
 typedef struct block {
@@ -207,6 +210,37 @@ static void add_variant(block *b, int engine, const char *file, int line, const 
         die(file, line, "'%s' has no text", b->name);
 }
 
+static void add_part(block *b, int engine, int part, const char *file, int line, const char *source,
+                     size_t len)
+{
+    variant *v = &b->engine[engine];
+    if (part < 1 || part > PART_MAX)
+        die(file, line, "part %d, want 1 to %d", part, PART_MAX);
+    if (v->text || v->parts[part - 1])
+        die(file, line, "part %d of '%s' is given twice for %s", part, b->name,
+            engine_names[engine]);
+    v->file = file;
+    v->line = line;
+    v->parts[part - 1] = grab(len + 1);
+    memcpy(v->parts[part - 1], source, len);
+    v->part_count = part > v->part_count ? part : v->part_count;
+}
+
+static void join_parts(variant *v, const char *name)
+{
+    size_t len = 0;
+    for (int i = 0; i < v->part_count; i++) {
+        if (!v->parts[i])
+            die(v->file, v->line, "part %d of '%s' is missing", i + 1, name);
+        len += strlen(v->parts[i]);
+    }
+    v->text = grab(len + 1);
+    for (int i = 0; i < v->part_count; i++) {
+        strcat(v->text, v->parts[i]);
+        free(v->parts[i]);
+    }
+}
+
 /* Every hole is closed, and every {{each}} and {{if}} has its {{end}}. */
 static void check_holes(const variant *v)
 {
@@ -237,7 +271,11 @@ static void add_block(const char *file, int line, const char *marker, const char
         block *b = find_block(name, (int)strtol(number, NULL, 10));
         if (b->number < 1 || !find_field(b->version, marker, " version:"))
             die(file, line, "a migration needs a number from 1 and a version:");
-        add_variant(b, find_engine(file, line, engine), file, line, source, len);
+        if (find_field(number, marker, " part:"))
+            add_part(b, find_engine(file, line, engine), (int)strtol(number, NULL, 10), file, line,
+                     source, len);
+        else
+            add_variant(b, find_engine(file, line, engine), file, line, source, len);
         return;
     }
     if (find_field(name, marker, "-- template:")) {
@@ -301,7 +339,10 @@ static void check_complete(void)
 {
     int migrations = 0;
     for (int i = 0; i < block_count; i++) {
-        const block *b = &blocks[i];
+        block *b = &blocks[i];
+        for (int e = 0; e < ENGINES; e++)
+            if (b->engine[e].part_count > 0)
+                join_parts(&b->engine[e], b->name);
         const variant *given = b->engine[0].text ? &b->engine[0] : &b->engine[1];
         for (int e = 0; e < ENGINES; e++)
             if (!b->engine[e].text && !b->is_only)

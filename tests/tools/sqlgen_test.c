@@ -90,6 +90,12 @@ static void a_catalogue_with_holes_does_not_build(void **state)
          "-- migration: 2  version: 1  name: x  engine: postgres\nSELECT 1;\n",
          "migration 2 out of order, want 1"},
         {"-- migration: 1  name: x  engine: sqlite\nSELECT 1;\n", "version"},
+        {"-- migration: 1  version: 1  name: x  engine: sqlite  part: 2\nSELECT 1;\n",
+         "part 1 of 'x' is missing"},
+        {"-- migration: 1  version: 1  name: x  engine: sqlite  part: 1\nSELECT 1;\n"
+         "-- migration: 1  version: 1  name: x  engine: sqlite  part: 1\nSELECT 2;\n",
+         "given twice"},
+        {"-- migration: 1  version: 1  name: x  engine: sqlite  part: 0\nSELECT 1;\n", "part 0"},
     };
     sqlgen_test t;
     set_up(&t);
@@ -97,6 +103,23 @@ static void a_catalogue_with_holes_does_not_build(void **state)
         assert_int_equal(1, run(&t, cases[i].sql));
         assert_contains(t.result.err, cases[i].complaint);
     }
+    done(&t);
+}
+
+/* The order of the numbers counts, not that of the text. */
+static void parts_of_a_migration_are_joined(void **state)
+{
+    (void)state;
+    sqlgen_test t;
+    set_up(&t);
+    assert_int_equal(0, run(&t, "-- migration: 1  version: 1  name: x  engine: sqlite  part: 2\n"
+                                "SELECT 'second';\n"
+                                "-- migration: 1  version: 1  name: x  engine: postgres\n"
+                                "SELECT 'whole';\n"
+                                "-- migration: 1  version: 1  name: x  engine: sqlite  part: 1\n"
+                                "SELECT 'first';\n"));
+    assert_contains(t.text, "\"SELECT 'first';\\n\"\n    \"SELECT 'second';\\n\"");
+    assert_contains(t.text, "SELECT 'whole';");
     done(&t);
 }
 
@@ -115,6 +138,7 @@ TEST_FILE()
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(parameters_are_numbered_for_each_engine),
         cmocka_unit_test(a_catalogue_with_holes_does_not_build),
+        cmocka_unit_test(parts_of_a_migration_are_joined),
         cmocka_unit_test(a_statement_may_exist_for_one_engine_only),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);

@@ -107,8 +107,8 @@ static void every_word_of_the_lists_in_the_sources_is_explained(void **state)
     check_list("src/replica/quarantine.c", "hold_names[] = {", "}", '"', 6);
     check_list("src/replica/list.c", "*reason_of(", "\n}\n", '"', 5);
     check_list("src/feed/loss.c", "REASONS[] = {", "}", '"', 4);
-    check_list("sql/recovery_schema.sql", "failure_kind IN (", "))", '\'', 5);
-    check_list("sql/recovery_schema.sql", "attempt_outcome IN (", "))", '\'', 7);
+    check_list("sql/recovery_items_schema.sql", "failure_kind IN (", "))", '\'', 5);
+    check_list("sql/recovery_items_schema.sql", "attempt_outcome IN (", "))", '\'', 7);
 }
 
 static void codes_are_found_by_any_of_their_names(void **state)
