@@ -179,6 +179,7 @@ typedef struct tide_work_claimed {
     int64_t
         lease_us; /* how long from the claim: at most what was asked, less when the timeout is near */
     int64_t deadline_at_us; /* 0: none */
+    int64_t waited_us;      /* from when it was added to this claim */
 } tide_work_claimed;
 
 typedef struct tide_work_claims {

@@ -15,16 +15,24 @@
 static const int64_t latency_bounds[] = {100,     250,     500,     1000,    2500,   5000,
                                          10000,   25000,   50000,   100000,  250000, 500000,
                                          1000000, 2500000, 5000000, 10000000};
+/* Of work: a millisecond to a day. */
+static const int64_t work_bounds[] = {1000,      10000,      100000,     500000,      1000000,
+                                      5000000,   10000000,   30000000,   60000000,    300000000,
+                                      600000000, 1800000000, 3600000000, 21600000000, 86400000000};
 static const int64_t count_bounds[] = {1, 10, 100, 1000, 10000, 100000};
 
 #define BOUNDS_NONE NULL
 #define BOUNDS_LATENCY latency_bounds
 #define BOUNDS_COUNT count_bounds
+#define BOUNDS_WORK work_bounds
 #define BOUND_COUNT_NONE 0
 #define BOUND_COUNT_LATENCY ((int)(sizeof latency_bounds / sizeof latency_bounds[0]))
 #define BOUND_COUNT_COUNT ((int)(sizeof count_bounds / sizeof count_bounds[0]))
+#define BOUND_COUNT_WORK ((int)(sizeof work_bounds / sizeof work_bounds[0]))
 
-_Static_assert(BOUND_COUNT_LATENCY <= TIDE_METRICS_BUCKET_MAX, "room for the bounds");
+_Static_assert(BOUND_COUNT_LATENCY <= TIDE_METRICS_BUCKET_MAX &&
+                   BOUND_COUNT_WORK <= TIDE_METRICS_BUCKET_MAX,
+               "room for the bounds");
 
 const tide_metric_row tide_metric_rows[TIDE_METRIC_COUNT] = {
 #define METRIC_ROW(id, name_, type_, unit_, labels_, buckets_, help_)                              \

@@ -86,6 +86,10 @@ enum {
       "fencing tokens of callers that did not hold any more, by method")                           \
     X(WORK_ATTEMPTS, "tidemark_work_attempts", COUNTER, "", "outcome", NONE,                       \
       "attempts that ended through this process: completed, failed (for good), retried, released") \
+    X(WORK_WAIT, "tidemark_work_wait_seconds", HISTOGRAM, "seconds", "work_type", WORK,            \
+      "from adding a work item to its first claim, of those claimed through this process")         \
+    X(WORK_RUN, "tidemark_work_run_seconds", HISTOGRAM, "seconds", "work_type", WORK,              \
+      "from a claim to the end of the attempt, of those that ended through this process")          \
     X(MISSING_NUMBERS, "tidemark_journal_missing_numbers", GAUGE, "", "store", NONE,               \
       "checkpoint numbers that were issued and have neither a row nor a record of their removal")  \
     X(CLEANED, "tidemark_cleaned_rows", COUNTER, "rows", "kind", NONE,                             \

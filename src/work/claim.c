@@ -146,6 +146,25 @@ tide_status tide_item_promote(tide_tx *tx, int64_t limit, int64_t *count, tide_i
     return status < TIDE_OK ? status : TIDE_OK;
 }
 
+/* The key of an item has the time at which it was added. */
+static void measure_wait(tide_work_claimed *item, int64_t claim_key, int64_t now_us)
+{
+    const int64_t added_at_us = claim_key + item->priority * TIDE_ITEM_PRIORITY_STEP_US;
+    item->waited_us = now_us > added_at_us ? now_us - added_at_us : 0;
+}
+
+/* On SQLite leases have a clock of their own. */
+static tide_status measure_waits(tide_tx *tx, const tide_claim *c, tide_error *err)
+{
+    int64_t now_us = 0;
+    if (c->out->count == 0 || tide_store_engine(tide_tx_store(tx)) != TIDE_ENGINE_SQLITE)
+        return TIDE_OK;
+    TIDE_TRY(tide_tx_now(tx, &now_us, err));
+    for (int i = 0; i < c->out->count; i++)
+        measure_wait(&c->out->items[i], c->keys[i], now_us);
+    return TIDE_OK;
+}
+
 tide_status tide_claim_read(tide_query *query, tide_claim *c, tide_error *err)
 {
     tide_work_claims *out = c->out;
@@ -163,8 +182,10 @@ tide_status tide_claim_read(tide_query *query, tide_claim *c, tide_error *err)
     item->priority = tide_query_col_i64(query);
     item->lease_expires_at_us = tide_row_time(&row);
     item->deadline_at_us = tide_row_time(&row);
-    item->lease_us = item->lease_expires_at_us - tide_row_time(&row);
-    c->keys[out->count++] = tide_query_col_i64(query);
+    const int64_t acquired_at_us = tide_row_time(&row);
+    item->lease_us = item->lease_expires_at_us - acquired_at_us;
+    c->keys[out->count] = tide_query_col_i64(query);
+    measure_wait(item, c->keys[out->count++], acquired_at_us);
     c->is_first = tide_query_col_bool(query) || c->is_first;
     return tide_row_end(&row, err);
 }
@@ -374,6 +395,7 @@ tide_status tide_claim_take(tide_tx *tx, tide_claim *c, tide_error *err)
     tide_limits_init(&limits);
     TIDE_TRY(tide_claim_reset(c, tx, err));
     TIDE_TRY(try_claim(tx, c, &limits, &changed, &wakes, err));
+    TIDE_TRY(measure_waits(tx, c, err));
     if (c->out->count == 0)
         TIDE_TRY(find_next_due(tx, c->request, &c->out->next_due_us, err));
     /* Plain SQL that ends an item notifies no worker. */

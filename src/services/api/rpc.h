@@ -33,9 +33,10 @@ enum {
 /* What the methods work on; the argument of every table below. */
 typedef struct tide_rpc_context {
     tide_store *store;
-    tide_long_poll *work;       /* on tide_work_topic(NULL); NULL: claims do not wait */
-    tide_long_poll *journal;    /* on TIDE_JOURNAL_TOPIC */
-    tide_refusal_log *refusals; /* NULL: none */
+    tide_long_poll *work;             /* on tide_work_topic(NULL); NULL: claims do not wait */
+    tide_long_poll *journal;          /* on TIDE_JOURNAL_TOPIC */
+    tide_refusal_log *refusals;       /* NULL: none */
+    struct tide_attempt_times *times; /* NULL: not measured */
 } tide_rpc_context;
 
 typedef struct tide_rpc {

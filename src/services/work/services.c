@@ -7,6 +7,7 @@
 
 #include "services/api/rpc.h"
 #include "services/journal/number_check.h"
+#include "services/work/attempt_times.h"
 #include "services/work/work_metrics.h"
 
 struct tide_services {
@@ -59,10 +60,13 @@ tide_status tide_services_open(tide_services **out, tide_listener *listener, tid
     tide_refusal_log_init(&s->refusals, tide_listener_log(listener),
                           tide_listener_metrics(listener), tide_store_env(store));
     s->context.refusals = &s->refusals;
+    tide_status status = tide_attempt_times_new(&s->context.times, tide_listener_metrics(listener),
+                                                tide_store_env(store), err);
     tide_work_maintenance_options own = *maintenance;
     own.log = tide_listener_log(listener);
-    tide_status status = tide_work_maintenance_new(&s->maintenance, store, &own,
-                                                   tide_listener_metrics(listener), err);
+    if (status >= TIDE_OK)
+        status = tide_work_maintenance_new(&s->maintenance, store, &own,
+                                           tide_listener_metrics(listener), err);
     if (status >= TIDE_OK)
         status = join(s, listener, err);
     if (status < TIDE_OK) {
@@ -83,5 +87,6 @@ void tide_services_close(tide_services *s)
     tide_work_metrics_free(s->metrics);
     tide_number_check_free(s->numbers);
     tide_refusal_log_done(&s->refusals);
+    tide_attempt_times_free(s->context.times);
     free(s);
 }

@@ -7,6 +7,7 @@
 #include "base/cleanup.h"
 #include "services/api/messages.h"
 #include "services/api/rpc.h"
+#include "services/work/attempt_times.h"
 
 #define SERVICE "/tidemark.work.v1.WorkService"
 
@@ -94,6 +95,7 @@ TIDE_RPC(add_items, WORK(AddItemsRequest))
 /* A claim that may wait: the request stays with the call that is held. */
 typedef struct waiting_claim {
     const WORK(ClaimRequest) * request;
+    const tide_rpc_context *context;
     int64_t lease_us;
 } waiting_claim;
 
@@ -133,6 +135,11 @@ static tide_work_claim_request read_claim(const waiting_claim *w)
                                      .lease_us = w->lease_us};
 }
 
+static tide_attempt_times *times_of(const tide_rpc *rpc)
+{
+    return rpc->context ? rpc->context->times : NULL;
+}
+
 static tide_status put_claims(tide_rpc *rpc, const tide_work_claims *claims, tide_error *err)
 {
     tide_status status = TIDE_OK;
@@ -142,6 +149,8 @@ static tide_status put_claims(tide_rpc *rpc, const tide_work_claims *claims, tid
         status = put_identity(rpc, &claims->identity, err);
     if (status < TIDE_OK)
         give_back(rpc->store, claims);
+    else
+        tide_attempt_times_claimed(times_of(rpc), claims);
     return status;
 }
 
@@ -173,10 +182,11 @@ static int64_t step_claim(tide_call *call, tide_store *store, void *arg, bool is
         return -1;
     }
     tide_error err = {0};
-    tide_rpc rpc = {.call = call, .store = store};
+    const waiting_claim *w = arg;
+    tide_rpc rpc = {.call = call, .store = store, .context = w->context};
     tide_buffer_init(&rpc.answer, TIDE_RPC_ANSWER_MAX);
     int64_t next_due_us = -1;
-    tide_status status = claim_once(&rpc, arg, &next_due_us, &err);
+    tide_status status = claim_once(&rpc, w, &next_due_us, &err);
     if (status == TIDE_NONE && is_over)
         status = answer_nothing(&rpc, next_due_us, &err);
     int64_t again_us = -1;
@@ -196,6 +206,7 @@ static tide_status park_claim(tide_rpc *rpc, const waiting_claim *w, tide_error 
     if (!kept)
         return tide_no_memory(err);
     *kept = *w;
+    kept->context = rpc->context;
     int64_t wait_us = w->request->wait_ms * 1000;
     TIDE_TRY(tide_long_poll_park(rpc->context->work, rpc->call, step_claim, kept, wait_us, err));
     rpc->is_parked = true;
@@ -246,8 +257,11 @@ static void count_attempts(const tide_rpc *rpc, const char *outcome, int64_t cou
 static void count_finished(const tide_rpc *rpc, const tide_work_result *results, size_t count)
 {
     int64_t finished = 0;
-    for (size_t i = 0; i < count; i++)
+    for (size_t i = 0; i < count; i++) {
         finished += !results[i].is_lost;
+        if (!results[i].is_lost)
+            tide_attempt_times_ended(times_of(rpc), results[i].work_item_id, results[i].token);
+    }
     count_attempts(rpc, "completed", finished);
 }
 
@@ -344,7 +358,7 @@ TIDE_RPC(finish, WORK(FinishRequest))
                                .follow_ups = follow_ups,
                                .follow_up_count = (int)request->n_follow_ups};
     TIDE_TRY(tide_work_finish(rpc->store, &result, err));
-    count_attempts(rpc, "completed", 1);
+    count_finished(rpc, &result, 1);
     if (!request->checkpoint)
         return TIDE_OK;
     JOURNAL(Numbers) numbers;
@@ -446,6 +460,8 @@ TIDE_RPC(fail, WORK(FailRequest))
                              .is_final = request->final, .retry_after_us = retry_after_us},
         &failed, err));
     count_attempts(rpc, failed.is_final ? "failed" : "retried", 1);
+    tide_attempt_times_ended(times_of(rpc), request->lease->work_item_id,
+                             request->lease->lease_token);
     WORK(FailResponse) response = WORK_INIT(FAIL_RESPONSE);
     response.is_final = failed.is_final;
     response.retry_after_ms = failed.retry_after_us / 1000;
@@ -461,6 +477,8 @@ TIDE_RPC(release, WORK(ReleaseRequest))
     TIDE_TRY(tide_work_release(rpc->store, request->lease->work_item_id,
                                request->lease->lease_token, delay_us, err));
     count_attempts(rpc, "released", 1);
+    tide_attempt_times_ended(times_of(rpc), request->lease->work_item_id,
+                             request->lease->lease_token);
     return TIDE_OK;
 }
 
@@ -618,10 +636,9 @@ TIDE_RPC(set_limit, WORK(SetLimitRequest))
     const bool has_per_key = request->_running_per_key_case != 0;
     if ((has_running && request->running < 0) || (has_per_key && request->running_per_key < 0))
         return tide_fail(err, TIDE_E_INVALID, "a limit is below 0");
-    const tide_work_limit limit = {
-        TIDE_WORK_LIMIT_INIT, .work_type = request->work_type,
-        .running = has_running ? request->running : -1,
-        .running_per_key = has_per_key ? request->running_per_key : -1};
+    const tide_work_limit limit = {TIDE_WORK_LIMIT_INIT, .work_type = request->work_type,
+                                   .running = has_running ? request->running : -1,
+                                   .running_per_key = has_per_key ? request->running_per_key : -1};
     return tide_work_limit_set(rpc->store, &limit, err);
 }
 

@@ -105,6 +105,28 @@ static void retry_policies(void **state)
     serve_end(t, &server);
 }
 
+static void waits_and_runs_are_measured(void **state)
+{
+    cli_fixture *t = *state;
+    proc server = {0};
+    const char *address = NULL;
+    serve_begin(t, &server, &address);
+    work_ok(t, "for i in 1 2 3; do $T work add --task t --type mail --work-item m$i; done");
+    const char *claimed =
+        call(t, address, WORK "Claim", "{\"worker\":\"w\",\"work_types\":[\"mail\"],\"limit\":2}");
+    const char *token = strstr(claimed, "\"lease_token\":") + strlen("\"lease_token\":");
+    const char *request = work_text(t, "{\"lease\":{\"work_item_id\":\"m1\",\"lease_token\":%lld}}",
+                                    strtoll(token, NULL, 10));
+    (void)call(t, address, WORK "Finish", request);
+    (void)call(t, address, WORK "Finish", request); /* the same end again is no second attempt */
+    const char *metrics = work_ok(t, "curl -s http://%s/metrics", address);
+    assert_contains(metrics, "tidemark_work_wait_seconds_count{work_type=\"mail\"} 2\n");
+    assert_contains(metrics, "tidemark_work_run_seconds_count{work_type=\"mail\"} 1\n");
+    assert_contains(metrics,
+                    "tidemark_work_wait_seconds_bucket{work_type=\"mail\",le=\"3600.0\"} 2\n");
+    serve_end(t, &server);
+}
+
 static void time_zones_and_changes_of_schedules(void **state)
 {
     cli_fixture *t = *state;
@@ -202,6 +224,7 @@ TEST_FILE()
     const struct CMUnitTest tests[] = {
         WORK_EVERY_ENGINE(limits),
         WORK_EVERY_ENGINE(retry_policies),
+        WORK_EVERY_ENGINE(waits_and_runs_are_measured),
         WORK_EVERY_ENGINE(time_zones_and_changes_of_schedules),
         WORK_EVERY_ENGINE(changes_by_filter),
         WORK_EVERY_ENGINE(steps),
