@@ -15,7 +15,7 @@ function pagesBelow(folder) {
 }
 const pages = [
     'README.md', 'ARCHITECTURE.md', 'CONTRIBUTING.md', 'SECURITY.md', 'CODE_OF_CONDUCT.md', 'examples/README.md',
-    ...pagesBelow('docs'), ...pagesBelow('docs/decisions'), ...pagesBelow('docs/internals'), ...pagesBelow('docs/reference'),
+    ...pagesBelow('docs'), ...pagesBelow('docs/how-to'), ...pagesBelow('docs/decisions'), ...pagesBelow('docs/internals'), ...pagesBelow('docs/reference'),
 ];
 const textOf = (page) => readFileSync(path.join(source, page), 'utf8');
 const proseOf = (page) => textOf(page).replace(/^```[\s\S]*?^```$/gm, '');

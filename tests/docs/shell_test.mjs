@@ -1,4 +1,4 @@
-// Every shell block of README.md and docs/*.md is executed, and prints what the document shows.
+// Every shell block of README.md, docs/*.md and docs/how-to/*.md is executed, and prints what the document shows.
 //
 //     node tests/docs/shell_test.mjs [DOCUMENT...]        those documents; TIDEMARK_DOCS_SHOW=1 tells what everything printed
 //     node tests/docs/shell_test.mjs --part 2 --of 3      every third, from the second on
@@ -20,7 +20,8 @@ const helpers = process.env.TIDEMARK_HELPER_DIR ?? path.join(source, 'build/test
 const SHOWN_LEN = 2000; // of what a command printed that failed
 
 function allDocuments() {
-    const pages = readdirSync(path.join(source, 'docs')).filter((name) => name.endsWith('.md')).map((name) => `docs/${name}`);
+    const pages = ['docs', 'docs/how-to'].flatMap((folder) => readdirSync(path.join(source, folder))
+        .filter((name) => name.endsWith('.md')).map((name) => `${folder}/${name}`));
     return ['README.md', 'CONTRIBUTING.md', ...pages.sort()];
 }
 

@@ -300,7 +300,7 @@ static const tide_cli_verb verbs[] = {
          "item that was begun has ended: with 7 when an item failed or a lease was lost, else 0.\n"
          "While it runs it also sweeps the store and deletes what --keep-* says is too old.\n"
          "Example: tidemark work run --type mail --until-empty -- ./send-mail\n"
-         "See docs/work.md.",
+         "See docs/reference/work.md.",
      .run = tide_cli_work_run},
     {.name = "retry",
      .arguments = "[ID]",
