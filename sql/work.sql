@@ -708,20 +708,22 @@ WHERE y.work_type = b.work_type AND y.low_key < b.low_key;
 
 -- statement: work_bound_hold  only: postgres
 -- work_bounds_lock and work_bounds_raise for one type, in one pipeline: the second knows by a setting of the transaction whether the
--- first has the lock.
+-- first has the lock. Where nothing is ready, nothing is locked or written: a claim in vain leaves no trace.
 SELECT set_config('tidemark.bound', work_type, true)
-FROM (SELECT work_type FROM work_types WHERE work_type = CAST(:type AS text) FOR UPDATE SKIP LOCKED) y;
+FROM (SELECT y.work_type FROM work_types y
+      WHERE y.work_type = CAST(:type AS text)
+        AND EXISTS (SELECT 1 FROM work_ready r WHERE r.work_type = CAST(:type AS text) AND r.claim_key >= y.low_key)
+      FOR UPDATE SKIP LOCKED) y;
 
 -- statement: work_bound_raise  only: postgres
 UPDATE work_types y SET low_key = b.low_key
-FROM (SELECT coalesce((
-          SELECT r.claim_key FROM work_ready r
-          WHERE r.work_type = CAST(:type AS text)
-            AND r.claim_key >= (SELECT t.low_key FROM work_types t WHERE t.work_type = CAST(:type AS text))
-          ORDER BY r.claim_key LIMIT 1),
-          CAST(extract(epoch FROM coalesce(CAST(:clock AS timestamptz), clock_timestamp())) * 1000000 AS bigint)) AS low_key) b
+FROM (SELECT r.claim_key AS low_key FROM work_ready r
+      WHERE r.work_type = CAST(:type AS text)
+        AND r.claim_key >= (SELECT t.low_key FROM work_types t WHERE t.work_type = CAST(:type AS text))
+      ORDER BY r.claim_key LIMIT 1) b
 WHERE y.work_type = CAST(:type AS text) AND y.low_key < b.low_key
-  AND current_setting('tidemark.bound', true) = y.work_type;
+  AND current_setting('tidemark.bound', true) = y.work_type
+RETURNING y.work_type;
 
 -- statement: work_ready_tidy  only: postgres
 -- Entries at the front of a type whose row is not ready (each claim would pass them): deleted. An item that becomes ready

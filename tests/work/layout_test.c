@@ -260,6 +260,55 @@ static void no_index_holds_what_a_claim_or_a_finish_changes(void **state)
     raw_close(&raw);
 }
 
+/* A claim of so many items raises the bound for sure. */
+static tide_status claim_many(store_test *t, int limit)
+{
+    static const char *const types[] = {"job"};
+    const tide_work_claim_request request = {TIDE_WORK_CLAIM_REQUEST_INIT, .worker = "w",
+                                             .types = types, .type_count = 1, .limit = limit};
+    tide_work_claims claims;
+    const tide_status status = tide_work_claim(t->store, &request, &claims, &t->err);
+    tide_work_claims_done(&claims);
+    return status;
+}
+
+/* Claims then do not read what is gone. */
+static void the_bound_rises_behind_a_claim(void **state)
+{
+    enum { ITEMS = 301 };
+    store_test *t = *state;
+    raw_sql raw;
+    raw_open(&raw, t);
+    make_task(t, "t");
+    tide_work_spec items[ITEMS];
+    tide_work_added added[ITEMS];
+    for (int i = 0; i < ITEMS; i++)
+        items[i] = (tide_work_spec){TIDE_WORK_SPEC_INIT, .task_id = "t", .work_type = "job",
+                                    .max_retries = -1, .priority = i};
+    assert_ok_err(try_add(t, items, ITEMS, added), &t->err);
+    assert_ok_err(claim_many(t, ITEMS - 1), &t->err);
+    assert_string_equal("t", raw_text(&raw, "SELECT low_key = (SELECT min(claim_key) FROM "
+                                            "work_ready) FROM work_types"));
+    raw_close(&raw);
+}
+
+/* Workers that poll an empty queue cost no WAL. */
+static void a_claim_in_vain_locks_and_writes_nothing(void **state)
+{
+    store_test *t = *state;
+    raw_sql raw;
+    raw_open(&raw, t);
+    make_task(t, "t");
+    add_item(t, "a");
+    assert_true(claim(t, "w").token > 0);
+    static const char row[] = "SELECT xmin || ' ' || xmax || ' ' || low_key FROM work_types";
+    char before[128];
+    (void)snprintf(before, sizeof before, "%s", raw_text(&raw, row));
+    assert_status(TIDE_NONE, claim_many(t, 500));
+    assert_string_equal(before, raw_text(&raw, row));
+    raw_close(&raw);
+}
+
 /* What an open attempt, a completed one and those before it look like to plain SQL. */
 static void plain_sql_sees_every_attempt(void **state)
 {
@@ -395,6 +444,8 @@ TEST_FILE()
         STORE_CASE_POSTGRES(verify_finds_a_row_whose_entry_is_missing),
         STORE_CASE_POSTGRES(a_lease_that_was_cut_is_taken_over_in_time),
         STORE_CASE_POSTGRES(no_index_holds_what_a_claim_or_a_finish_changes),
+        STORE_CASE_POSTGRES(the_bound_rises_behind_a_claim),
+        STORE_CASE_POSTGRES(a_claim_in_vain_locks_and_writes_nothing),
         STORE_CASE_POSTGRES(plain_sql_sees_every_attempt),
         STORE_CASE(a_store_of_the_layout_before_is_migrated),
         STORE_CASE(a_migration_that_fails_leaves_the_layout_before),
