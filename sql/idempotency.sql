@@ -19,7 +19,7 @@ FROM idempotency_keys WHERE idempotency_key = :name;
 
 -- statement: idempotency_answer
 -- Apart from the look, because it may be large; only of the row that was looked at.
-SELECT response_data FROM idempotency_keys
+SELECT response_data, value_digest FROM idempotency_keys
 WHERE idempotency_key = :name AND lock_token = :token AND status <> 'pending';
 
 -- statement: idempotency_lock  engine: sqlite
@@ -40,7 +40,7 @@ ON CONFLICT (idempotency_key) DO NOTHING;
 -- An expired key begins again, as if it had just been made; only its token goes on.
 UPDATE idempotency_keys
 SET task_id = :task_id, work_item_id = :work_item_id, request_hash = :request_hash, status = 'pending',
-    response_data = NULL, created_at = :now, completed_at = NULL, expires_at = :expires, takeover = :takeover,
+    response_data = NULL, value_digest = NULL, created_at = :now, completed_at = NULL, expires_at = :expires, takeover = :takeover,
     lock_holder = NULL, lock_expires_at = NULL, lock_via = NULL, attempts = 0, revision = revision + 1
 WHERE idempotency_key = :name;
 
@@ -75,7 +75,7 @@ WHERE idempotency_key = :name AND lock_token = :token AND status = 'pending' AND
 -- statement: idempotency_finish
 -- The answer, for good. Token and holder stay, to know a second call of the same holder.
 UPDATE idempotency_keys
-SET status = :status, response_data = :response, completed_at = :now, expires_at = :expires, lock_expires_at = NULL,
+SET status = :status, response_data = :response, value_digest = :digest, completed_at = :now, expires_at = :expires, lock_expires_at = NULL,
     revision = revision + 1
 WHERE idempotency_key = :name AND lock_token = :token AND status = 'pending' AND lock_via = 'api';
 
@@ -92,7 +92,7 @@ WHERE status = 'pending' AND lock_via = 'api';
 -- statement: idempotency_show
 SELECT idempotency_key, task_id, work_item_id, request_hash, status, lock_holder, lock_via, takeover,
        response_data IS NOT NULL, CAST(lock_token AS bigint), lock_expires_at, CAST(attempts AS bigint),
-       created_at, completed_at, expires_at, response_data
+       created_at, completed_at, expires_at, response_data, value_digest
 FROM idempotency_keys WHERE idempotency_key = :name;
 
 -- statement: idempotency_list
@@ -161,3 +161,8 @@ WITH due AS MATERIALIZED (
       AND (CAST(:is_any AS boolean) OR expires_at IS NULL)
     ORDER BY created_at LIMIT :limit FOR UPDATE SKIP LOCKED)
 DELETE FROM idempotency_keys k USING due WHERE k.idempotency_key = due.idempotency_key;
+
+-- statement: idempotency_verify
+-- Keyset page of stored responses.
+SELECT idempotency_key, response_data, value_digest FROM idempotency_keys
+WHERE idempotency_key > :after AND response_data IS NOT NULL ORDER BY idempotency_key LIMIT :limit;

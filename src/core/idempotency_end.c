@@ -11,6 +11,7 @@
 #include "base/text/timefmt.h"
 #include "base/text/utf8.h"
 #include "core/idempotency_row.h"
+#include "core/value_digest.h"
 #include "store/statement.h"
 #include "tidemark_sql.h"
 
@@ -77,8 +78,13 @@ static tide_status store_answer(tide_tx *tx, const token_call *call,
                                 const tide_idempotency_row *row, int64_t now_us, int64_t *changed,
                                 tide_error *err)
 {
+    int64_t digest = 0;
+    if (call->response.ptr)
+        TIDE_TRY(tide_value_digest(&digest, TIDE_IDEMPOTENCY_VALUE, tide_view_of(call->name),
+                                   call->response, err));
     return tide_tx_exec(
         tx, TIDE_SQL_IDEMPOTENCY_FINISH, changed, err, tide_bind_text("name", call->name),
+        TIDE_BIND_IF(call->response.ptr, tide_bind_i64("digest", digest)),
         tide_bind_i64("token", call->token), tide_bind_text("status", call->status),
         tide_bind_time("now", now_us),
         TIDE_BIND_IF(row->expires_at_us != 0, tide_bind_time("expires", find_expiry(row, now_us))),

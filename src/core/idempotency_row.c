@@ -10,6 +10,7 @@
 #include "base/cleanup.h"
 #include "base/text/json_canon.h"
 #include "base/text/utf8.h"
+#include "core/value_digest.h"
 #include "store/statement.h"
 #include "tidemark_sql.h"
 
@@ -165,6 +166,9 @@ tide_status tide_idempotency_row_answer(tide_tx *tx, const char *name, int64_t t
     if (!*has_response)
         return TIDE_OK;
     const tide_view answer = tide_query_col_text(query);
+    if (!tide_query_col_is_null(query))
+        TIDE_TRY(tide_value_digest_check(tide_query_col_i64(query), TIDE_IDEMPOTENCY_VALUE,
+                                         tide_view_of(name), answer, err));
     char *copy = malloc(answer.len + 1);
     TIDE_NEED_MEMORY(copy, err);
     memcpy(copy, answer.ptr, answer.len);

@@ -51,6 +51,8 @@ TIDE_MUST_CHECK tide_status tide_idempotency_row_look(tide_tx *tx, const char *n
                                                       const tide_idempotency_times *times,
                                                       tide_idempotency_row *out, tide_error *err);
 
+#define TIDE_IDEMPOTENCY_VALUE "response" /* kind of its digest (value_digest.h) */
+
 /* The answer that this token gave: *out, with a NUL behind it, is the caller's; untouched when the
  * answer is null. TIDE_NONE: the row is gone, or is another's by now. */
 TIDE_MUST_CHECK tide_status tide_idempotency_row_answer(tide_tx *tx, const char *name,

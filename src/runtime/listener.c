@@ -309,11 +309,16 @@ const tide_step tide_step_store_probe = {.name = "store_probe",
 /* The store is known when the daemon starts. */
 static tide_status bind_probe(tide_listener *listener, tide_error *err)
 {
-    if (listener->store_watch.store)
-        return tide_ticker_bind(listener->ticker, &tide_step_store_probe,
-                                &(tide_step_binding){.arg = &listener->store_watch}, err);
-    tide_ticker_skip(listener->ticker, &tide_step_store_probe);
-    return TIDE_OK;
+    if (!listener->store_watch.store) {
+        tide_ticker_skip(listener->ticker, &tide_step_store_probe);
+        tide_ticker_skip(listener->ticker, &tide_step_store_verify);
+        return TIDE_OK;
+    }
+    TIDE_TRY(tide_ticker_bind(listener->ticker, &tide_step_store_probe,
+                              &(tide_step_binding){.arg = &listener->store_watch}, err));
+    return tide_ticker_bind(
+        listener->ticker, &tide_step_store_verify,
+        &(tide_step_binding){.arg = &listener->store_watch, .delay_us = TIDE_VERIFY_FIRST_US}, err);
 }
 
 static tide_status open_ticker(tide_listener *listener, tide_error *err)

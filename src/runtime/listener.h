@@ -30,6 +30,7 @@
 #include "net/server/tls.h"
 #include "runtime/metrics.h"
 #include "runtime/query/query_pool.h"
+#include "runtime/store_verify.h"
 #include "runtime/ticker.h"
 
 /* Steps that every daemon has. Health and the probe have threads of their own: the first never waits
@@ -37,7 +38,8 @@
 extern const tide_step tide_step_token_uses;
 extern const tide_step tide_step_health;
 extern const tide_step tide_step_store_probe;
-#define TIDE_LISTENER_STEPS &tide_step_token_uses, &tide_step_health, &tide_step_store_probe
+#define TIDE_LISTENER_STEPS                                                                        \
+    &tide_step_token_uses, &tide_step_health, &tide_step_store_probe, &tide_step_store_verify
 
 enum {
     TIDE_LISTENER_PORTS_MAX = 4,

@@ -100,6 +100,10 @@ enum {
       "epochs that began while this process had the store open")                                   \
     X(STORE_LOST_TAILS, "tidemark_store_lost_tails", COUNTER, "", "store", NONE,                   \
       "times that acknowledged commits were lost with the end of the write-ahead log")             \
+    X(STORE_DAMAGED, "tidemark_store_damaged_values", COUNTER, "", "store", NONE,                  \
+      "damage that reads and verification found: each is a finding of 'tidemark store verify'")    \
+    X(STORE_VERIFIED, "tidemark_store_verified_timestamp_seconds", GAUGE, "seconds", "store",      \
+      NONE, "when this process last verified the whole store and found it sound, since 1970")      \
     X(STORE_FAILURES, "tidemark_store_failures", COUNTER, "", "store,reason", NONE,                \
       "calls of the store that failed because it was away, busy, full, damaged or another one")    \
     X(STORE_UP, "tidemark_store_up", GAUGE, "", "store", NONE,                                     \

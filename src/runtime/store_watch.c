@@ -146,6 +146,10 @@ static void report_call(void *arg, tide_status status, const char *text)
     else if (!watch->is_sink_failing)
         note_success(watch);
     (void)pthread_mutex_unlock(&watch->lock);
+    if (status == TIDE_E_DAMAGED)
+        tide_series_add(tide_metrics_series(watch->metrics, TIDE_METRIC_STORE_DAMAGED,
+                                            tide_store_name(watch->store)),
+                        1);
     if (status < TIDE_OK)
         tide_series_add(tide_metrics_series(watch->metrics, TIDE_METRIC_STORE_FAILURES,
                                             tide_store_name(watch->store),
@@ -349,7 +353,8 @@ void tide_store_watch_init(tide_store_watch *watch, tide_store *store, tide_env 
     report_replaced(watch, &identity);
     report_mode(watch);
     count_lost_tails(watch);
-    /* Alerts watch how it rises: it is there from the beginning. */
+    /* Alerts watch how they rise: they are there from the beginning. */
+    (void)tide_metrics_series(metrics, TIDE_METRIC_STORE_DAMAGED, tide_store_name(store));
     (void)tide_metrics_series(metrics, TIDE_METRIC_STORE_FAILURES, tide_store_name(store),
                               tide_status_get(TIDE_E_FULL)->name);
     tide_store_on_epoch(store, report_epoch, watch);

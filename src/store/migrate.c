@@ -137,3 +137,8 @@ tide_status tide_store_migrate(tide_store *store, const tide_migration *migratio
     }
     return store->ops->write(store, apply_missing, &m, err);
 }
+
+bool tide_store_is_older(const tide_store *store)
+{
+    return store->is_older;
+}

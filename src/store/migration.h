@@ -36,5 +36,8 @@ TIDE_MUST_CHECK tide_status tide_migrations_check(const tide_migration_set *set,
 TIDE_MUST_CHECK tide_status tide_migrations_apply(const tide_migration_set *set, tide_tx *tx,
                                                   int64_t applied, tide_error *err);
 
+/* Was it opened as it is, with a schema older than this program's? */
+bool tide_store_is_older(const tide_store *store);
+
 /* Is there a step above applied? */
 bool tide_migrations_are_missing(const tide_migration_set *set, int64_t applied);

@@ -29,20 +29,20 @@ typedef struct daemon_row {
 /* A daemon that loses a step fails here, and one that gets a step says so here. */
 static const daemon_row daemons[] = {
     {"agent", tidemark_agent_steps,
-     "token_uses health store_probe feed_retention feed_writes collect"},
+     "token_uses health store_probe store_verify feed_retention feed_writes collect"},
     {"colony", tidemark_colony_steps,
-     "token_uses health store_probe agent_leases registry_watch gap_recovery colony_retention "
+     "token_uses health store_probe store_verify agent_leases registry_watch gap_recovery colony_retention "
      "lag_history agent_status fleet_view sweep"},
     {"replica", tidemark_replica_steps,
-     "token_uses health store_probe replica_sync replica_collect replica_compare "
+     "token_uses health store_probe store_verify replica_sync replica_collect replica_compare "
      "replica_snapshot"},
-    {"lake", tidemark_lake_steps, "token_uses health store_probe lake_figures"},
+    {"lake", tidemark_lake_steps, "token_uses health store_probe store_verify lake_figures"},
     {"serve", tidemark_serve_steps,
-     "token_uses health store_probe sweep clean_keys clean_items clean_checkpoints "
+     "token_uses health store_probe store_verify sweep clean_keys clean_items clean_checkpoints "
      "work_figures journal_numbers"},
     {"work run", tidemark_work_run_steps, "sweep clean_keys clean_items clean_checkpoints"},
     {"up", tidemark_up_steps,
-     "token_uses health store_probe feed_retention feed_writes collect agent_leases "
+     "token_uses health store_probe store_verify feed_retention feed_writes collect agent_leases "
      "registry_watch gap_recovery colony_retention lag_history agent_status fleet_view sweep "
      "clean_keys clean_items clean_checkpoints "
      "replica_sync replica_collect replica_compare replica_snapshot work_figures journal_numbers "
@@ -119,6 +119,7 @@ static void sim_open(sim *s, store_test *t, const tide_work_maintenance_options 
     tide_ticker_skip(s->ticker, &tide_step_journal_numbers);
     tide_ticker_skip(s->ticker, &tide_step_health);
     tide_ticker_skip(s->ticker, &tide_step_store_probe);
+    tide_ticker_skip(s->ticker, &tide_step_store_verify);
     assert_ok_err(tide_work_maintenance_bind(s->maintenance, s->ticker, &t->err), &t->err);
 }
 

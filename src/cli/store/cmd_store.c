@@ -8,6 +8,7 @@
 #include <string.h>
 #include <sys/stat.h>
 
+#include <tidemark/idempotency.h>
 #include <tidemark/identity.h>
 
 #include "base/cleanup.h"
@@ -194,6 +195,7 @@ static tide_status info(tide_cli *cli, tide_error *err)
 typedef struct findings {
     tide_cli_output *out;
     int64_t count;
+    tide_idempotency_checked values;
 } findings;
 
 static void tell_finding(void *arg, const char *text)
@@ -211,7 +213,8 @@ static tide_status look_for_damage(tide_cli *cli, findings *list, tide_error *er
 {
     TIDE_CLEANUP(tide_store_closep) tide_store *store = NULL;
     TIDE_TRY(tide_cli_open_store(cli, &store, TIDE_STORE_AS_IS, err));
-    return tide_store_verify(store, tell_finding, list, err);
+    TIDE_TRY(tide_store_verify(store, tell_finding, list, err));
+    return tide_idempotency_verify(store, tell_finding, list, &list->values, err);
 }
 
 /* With --json a damaged store is an answer too; any other failure leaves stdout empty. */
@@ -234,7 +237,10 @@ static tide_status verify(tide_cli *cli, tide_error *err)
     if (cli->out.is_json) {
         tide_cli_json_array_end(&cli->out);
         tide_cli_json_i64(&cli->out, "count", list.count);
-        tide_cli_json_bool(&cli->out, "sound", status == TIDE_OK);
+        tide_cli_json_text(&cli->out, "status", status == TIDE_OK ? "sound" : "damaged");
+        tide_cli_json_i64(&cli->out, "checked", list.values.checked);
+        tide_cli_json_i64(&cli->out, "unchecked", list.values.unchecked);
+        tide_cli_json_i64(&cli->out, "damaged", list.values.damaged);
         TIDE_TRY(tide_cli_json_end(&cli->out, err));
     } else if (status == TIDE_OK) {
         (void)fputs("sound\n", cli->out.file);
