@@ -69,18 +69,22 @@ WHERE epoch_id = :epoch_id OR (reason = 'operator' AND position(CAST(:epoch_id A
 
 -- statement: server_start_check  only: postgres
 -- What the store knows of the starts of its server (server_starts): the newest; whether the one that was seen elsewhere is among
--- them, or an epoch has begun because it is not; and the WAL that the start behind it found, in the same epoch.
+-- them, or an epoch has begun because it is not; and the start behind it in the same epoch, with the WAL that it found.
 SELECT coalesce(n.number, 0), coalesce(n.start_id, ''), coalesce(n.started, ''),
        :seen = '' OR EXISTS (SELECT 1 FROM server_starts WHERE start_id = :seen)
                   OR EXISTS (SELECT 1 FROM epochs WHERE position(CAST(:seen AS text) IN evidence) > 0),
-       coalesce((SELECT next.wal - '0/0'::pg_lsn FROM server_starts seen JOIN server_starts next ON next.number > seen.number
-                 WHERE seen.start_id = :seen AND next.epoch = :epoch ORDER BY next.number LIMIT 1), 0)::bigint
-FROM (SELECT 1) AS one LEFT JOIN (SELECT number, start_id, started FROM server_starts ORDER BY number DESC LIMIT 1) AS n ON true;
+       coalesce(f.number, 0), coalesce(f.wal - '0/0'::pg_lsn, 0)::bigint
+FROM (SELECT 1) AS one LEFT JOIN (SELECT number, start_id, started FROM server_starts ORDER BY number DESC LIMIT 1) AS n ON true
+     LEFT JOIN (SELECT next.number, next.wal
+                FROM server_starts seen JOIN server_starts next ON next.number > seen.number
+                WHERE seen.start_id = :seen AND next.epoch = :epoch ORDER BY next.number LIMIT 1) AS f ON true;
 
 -- statement: server_start_add  only: postgres
 -- Under the lock of identity_lock.
-INSERT INTO server_starts (number, start_id, started, epoch, wal, noticed_at)
-SELECT coalesce(max(number), 0) + 1, :start_id, :started, :epoch, '0/0'::pg_lsn + CAST(:wal AS bigint), :now
+INSERT INTO server_starts (number, start_id, started, epoch, wal, journal_head, journal_event, noticed_at)
+SELECT coalesce(max(number), 0) + 1, :start_id, :started, :epoch, '0/0'::pg_lsn + CAST(:wal AS bigint),
+       (SELECT last FROM journal_head WHERE id = 1),
+       coalesce((SELECT last FROM sequences WHERE name = 'journal/events'), 0), :now
 FROM server_starts
 RETURNING number;
 

@@ -373,7 +373,8 @@ SELECT min(h.journal_head), min(h.journal_event) FROM epoch_heads h
 WHERE h.epoch > coalesce((SELECT e.epoch FROM epochs e WHERE e.epoch_id = :epoch_id), 0);
 
 -- statement: journal_epoch_known
-SELECT count(*) FROM epochs WHERE epoch_id = :epoch_id;
+-- Or one that an operator has begun in its stead.
+SELECT count(*) FROM epochs WHERE epoch_id = :epoch_id OR (reason = 'operator' AND evidence LIKE '%(' || :epoch_id || ')%');
 
 -- ---- events, annotations ----
 

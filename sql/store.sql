@@ -59,6 +59,10 @@ SELECT pg_logical_emit_message(true, 'tidemark', ''),
        set_config('synchronous_commit', CASE current_setting('synchronous_commit')
                                         WHEN 'remote_apply' THEN 'remote_apply' ELSE 'on' END, true);
 
+-- statement: wal_end  only: postgres
+-- Right before a COMMIT that is synchronous: a position that is durable behind it.
+SELECT pg_current_wal_insert_lsn();
+
 -- statement: flush_inside  only: postgres
 -- The same as the last statement of a transaction behind a pooler, where no connection outlives the commit. A transaction that
 -- wrote flushes by its own commit; one that only read, and may have seen what is not on disk, writes a message.

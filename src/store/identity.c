@@ -163,7 +163,10 @@ static tide_status next_epoch(tide_tx *tx, record *stored, int64_t above, const 
     if (above < stored->identity.epoch)
         above = stored->identity.epoch;
     if (above >= TIDE_EPOCH_MAX)
-        return tide_fail(err, TIDE_E_EXHAUSTED, "epoch %d is the last", TIDE_EPOCH_MAX);
+        return tide_fail_advised(err, TIDE_E_EXHAUSTED,
+                                 "epoch %d is the last of a store; export its data, and import it "
+                                 "into a new one",
+                                 TIDE_EPOCH_MAX);
     stored->identity.epoch = above + 1;
     make_id(tx->store->env, stored->identity.epoch_id);
     return add_epoch(tx, &stored->identity, reason, evidence, err);
@@ -195,6 +198,7 @@ typedef struct check {
     /* The newest start that this history has; and the WAL that the one behind the known found. */
     tide_server_start start;
     char started[TIDE_HOST_STARTED_SIZE];
+    int64_t next_number;
     uint64_t next_wal;
     bool is_cut;
     bool is_tail_lost; /* ... because the log lost its end */
@@ -238,6 +242,20 @@ static bool is_same_epoch(const tide_identity *a, const tide_identity *b)
     return strcmp(a->epoch_id, b->epoch_id) == 0;
 }
 
+/* This or the stored host does not show its timeline. */
+static bool is_timeline_unknown(const check *c)
+{
+    const char *stored = strchr(c->stored.host, '/');
+    return !c->host.timeline[0] || (stored && stored[1] == '-');
+}
+
+/* The server refused its functions when the host was stored, and shows now what it is. */
+static bool is_host_fuller(const check *c)
+{
+    const char *stored = strchr(c->stored.host, '/');
+    return c->host.timeline[0] && stored && stored[1] == '-';
+}
+
 /* The server has been started anew since this history was written. */
 static bool is_start_new(const check *c)
 {
@@ -253,12 +271,16 @@ static void find_restored(const check *c, const char **reason, char evidence[EVI
                                            : c->host.wal;
     if (c->is_start_missing) {
         *reason = "restored";
-        (void)snprintf(evidence, EVIDENCE_SIZE, "this history lacks a start of the server");
+        (void)snprintf(evidence, EVIDENCE_SIZE, "start %" PRId64 " of the server (%s) is missing",
+                       c->known_start.number, c->known_start.id);
     } else if (c->known_wal > end && end > 0 && is_same_epoch(&c->stored.identity, &c->known)) {
         *reason = "restored";
         (void)snprintf(evidence, EVIDENCE_SIZE,
-                       "WAL ended at %" PRIX64 ", and %" PRIX64 " was durable", end, c->known_wal);
-    } else if (!c->host.timeline[0] && c->started[0] && is_start_new(c)) {
+                       "start %" PRId64 " of the server found WAL up to %" PRIX64 ", and %" PRIX64
+                       " was durable",
+                       c->next_number > 0 ? c->next_number : c->start.number + 1, end,
+                       c->known_wal);
+    } else if (is_timeline_unknown(c) && c->started[0] && is_start_new(c)) {
         *reason = "failover";
         (void)snprintf(evidence, EVIDENCE_SIZE,
                        "server started at %s, was %s; it does not show its timeline",
@@ -311,8 +333,9 @@ static void find_cut(const check *c, tide_engine engine, const char **reason,
     }
     /* Named, so that other processes that have seen it know what the epoch stands for. */
     const size_t len = *reason ? strlen(evidence) : 0;
-    if (*reason && c->is_start_missing)
-        (void)snprintf(evidence + len, EVIDENCE_SIZE - len, "; start %s is missing",
+    if (*reason && c->is_start_missing && !strstr(evidence, c->known_start.id))
+        (void)snprintf(evidence + len, EVIDENCE_SIZE - len,
+                       "; start %" PRId64 " of the server (%s) is missing", c->known_start.number,
                        c->known_start.id);
 }
 
@@ -332,11 +355,16 @@ static tide_status check_known(tide_tx *tx, check *c, tide_error *err)
     c->is_known_real = tide_query_col_bool(query);
     if (!c->is_known_missing || tx->store->options.is_mismatch_allowed)
         return TIDE_OK;
+    if (c->host.is_standby)
+        return tide_fail(err, TIDE_E_UNAVAILABLE,
+                         "standby %s has not applied epoch %" PRId64
+                         " (%s), which was seen before; try again, or read from another server",
+                         tx->store->name, known->epoch, known->epoch_id);
     atomic_store(&tx->store->is_mismatched, true);
     return tide_fail_advised(err, TIDE_E_MISMATCH,
                              "%s is in epoch %" PRId64 " (%s) and lacks epoch %" PRId64
                              " (%s), which was seen before; connect to the server that has it, or "
-                             "run 'tidemark store new-epoch' to continue on this one",
+                             "run 'tidemark store new-epoch --why TEXT' to continue on this one",
                              tx->store->name, stored->epoch, stored->epoch_id, known->epoch,
                              known->epoch_id);
 }
@@ -369,6 +397,7 @@ static tide_status check_start(tide_tx *tx, check *c, tide_error *err)
     tide_view_copy(c->start.id, sizeof c->start.id, tide_query_col_text(query));
     tide_view_copy(c->started, sizeof c->started, tide_query_col_text(query));
     c->is_start_missing = !tide_query_col_bool(query);
+    c->next_number = tide_query_col_i64(query);
     c->next_wal = (uint64_t)tide_query_col_i64(query);
     return TIDE_OK;
 }
@@ -433,7 +462,13 @@ static tide_status check_identity(tide_tx *tx, void *arg, tide_error *err)
 static tide_status begin_epoch(tide_tx *tx, check *c, const char *reason, const char *evidence,
                                tide_error *err)
 {
-    const int64_t above = c->marker.epoch > c->known.epoch ? c->marker.epoch : c->known.epoch;
+    int64_t above = c->marker.epoch > c->known.epoch ? c->marker.epoch : c->known.epoch;
+    /* Also of the same session in another database, where a dump was loaded before. */
+    const int64_t newest = tx->store->ops->engine == TIDE_ENGINE_POSTGRES
+                               ? tide_identity_marker_newest_seen(tx->store)
+                               : 0;
+    if (newest > above)
+        above = newest;
     const int64_t before = c->stored.identity.epoch;
     c->is_tail_lost = strcmp(reason, "lost_tail") == 0;
     TIDE_TRY(next_epoch(tx, &c->stored, above, reason, evidence, err));
@@ -462,6 +497,9 @@ static tide_status record_change(tide_tx *tx, void *arg, tide_error *err)
     find_cut(c, tx->store->ops->engine, &reason, evidence);
     if (reason)
         TIDE_TRY(begin_epoch(tx, c, reason, evidence, err));
+    else if (is_host_fuller(c))
+        TIDE_TRY(put_metadata(tx, "host", c->host.text, err));
+    c->is_cut = false;
     return has_starts(tx->store) && is_start_new(c) ? add_start(tx, c, err) : TIDE_OK;
 }
 
@@ -481,15 +519,17 @@ static void remember(tide_store *store, const check *c)
     store->host = c->host;
     if (c->host.is_standby && started[0])
         memcpy(store->host.started, started, sizeof started);
-    store->known = c->is_known_missing ? c->known : now;
-    store->known_start = c->is_known_missing ? c->known_start : c->start;
+    /* A cut that is not recorded yet: what proves it is kept. */
+    const bool is_older = c->is_known_missing || c->is_cut;
+    store->known = is_older && c->known.epoch > 0 ? c->known : now;
+    store->known_start = is_older && c->known.epoch > 0 ? c->known_start : c->start;
     if (store->ops->engine == TIDE_ENGINE_POSTGRES)
-        tide_identity_marker_follow_epoch(store, c->is_known_missing ? 0 : now.epoch);
+        tide_identity_marker_follow_epoch(store, is_older ? 0 : now.epoch);
     store->epoch_changes += is_changed;
     tide_store_epoch_fn *report = is_changed ? store->on_epoch : NULL;
     void *arg = store->on_epoch_arg;
     (void)pthread_mutex_unlock(&store->identity_lock);
-    if (store->ops->engine == TIDE_ENGINE_POSTGRES && !c->is_known_missing)
+    if (store->ops->engine == TIDE_ENGINE_POSTGRES && !is_older)
         tide_identity_marker_write_epoch(store, &now, &c->start);
     if (report)
         report(arg, &before, &now);
@@ -577,16 +617,20 @@ static tide_status establish_sqlite(tide_store *store, check *c, tide_error *err
     return TIDE_OK;
 }
 
+/* A cut is recorded also by a process that only reads: what proves it may be gone later, and its readers
+ * would go back in one epoch. */
 static bool is_to_be_recorded(const tide_store *store, const check *c)
 {
-    return store->options.mode != TIDE_STORE_AS_IS && !c->host.is_standby &&
-           (c->is_cut || is_start_new(c));
+    if (c->host.is_standby || c->is_known_missing || store->is_older)
+        return false;
+    return c->is_cut ||
+           (store->options.mode != TIDE_STORE_AS_IS && (is_start_new(c) || is_host_fuller(c)));
 }
 
-/* A role that may not write issues no numbers: the start is left to one that may. */
-static bool is_only_reader(const check *c, tide_status status)
+/* A role that may not write issues no numbers: recording is left to one that may. */
+static bool is_only_reader(tide_status status)
 {
-    return status == TIDE_E_DENIED && !c->is_cut;
+    return status == TIDE_E_DENIED;
 }
 
 /* Where the marker is depends on the session and the host: they are read first, and then checked against it. */
@@ -601,7 +645,7 @@ static tide_status establish_postgres(tide_store *store, check *c, tide_error *e
     if (!is_to_be_recorded(store, c))
         return TIDE_OK;
     const tide_status status = store->ops->write(store, record_change, c, err);
-    if (is_only_reader(c, status))
+    if (is_only_reader(status))
         return TIDE_OK;
     TIDE_TRY(status);
     remember(store, c);
@@ -623,7 +667,7 @@ tide_status tide_identity_recheck(tide_store *store, const tide_identity_runner 
     TIDE_TRY(runner->read(runner->arg, check_identity, &c, err));
     if (is_to_be_recorded(store, &c)) {
         const tide_status status = runner->write(runner->arg, record_change, &c, err);
-        if (!is_only_reader(&c, status))
+        if (!is_only_reader(status))
             TIDE_TRY(status);
     }
     remember(store, &c);
@@ -636,7 +680,8 @@ void tide_identity_presented(tide_store *store, const tide_identity *seen)
     (void)pthread_mutex_lock(&store->identity_lock);
     const bool is_newer = store->ops->engine == TIDE_ENGINE_POSTGRES &&
                           strcmp(seen->session_id, store->identity.session_id) == 0 &&
-                          seen->epoch > store->known.epoch && seen->epoch < TIDE_EPOCH_MAX;
+                          seen->epoch > store->known.epoch &&
+                          seen->epoch - store->known.epoch <= TIDE_IDENTITY_PRESENTED_MAX;
     if (is_newer) {
         store->known = *seen;
         store->known_start = none;
@@ -694,6 +739,7 @@ static tide_status raise_as_asked(tide_tx *tx, void *arg, tide_error *err)
     TIDE_QUERY_BY(lock, tide_tx_one, tx, TIDE_SQL_IDENTITY_LOCK, err, TIDE_NO_BIND);
     TIDE_TRY(check_identity(tx, &request->check, err));
     check *c = &request->check;
+    c->is_cut = false;
     if (!c->is_known_missing)
         return next_epoch(tx, &c->stored, request->above, request->reason, request->evidence, err);
     /* Named in the evidence, so that processes that have seen it accept this one in its stead. */

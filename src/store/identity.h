@@ -3,6 +3,9 @@
 
 #include "store/engine.h"
 
+/* A caller cannot use up the epochs of a store. */
+enum { TIDE_IDENTITY_PRESENTED_MAX = 1000 };
+
 /* Give a store its session and first epoch, in the transaction that creates its schema. */
 TIDE_MUST_CHECK tide_status tide_identity_create(tide_tx *tx, tide_error *err);
 

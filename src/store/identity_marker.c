@@ -438,6 +438,29 @@ void tide_identity_marker_write_epoch(tide_store *store, const tide_identity *id
     replace_text(path, text, (size_t)len);
 }
 
+int64_t tide_identity_marker_newest_seen(const tide_store *store)
+{
+    if (!store->epoch_path)
+        return 0;
+    const char *name = strrchr(store->epoch_path, '/') + 1;
+    char path[TIDE_IDENTITY_MARKER_PATH_SIZE * 2];
+    (void)snprintf(path, sizeof path, "%.*s", (int)(name - store->epoch_path), store->epoch_path);
+    TIDE_CLEANUP(closedirp) DIR *directory = opendir(path);
+    const size_t len = strlen(path);
+    int64_t newest = 0;
+    for (const struct dirent *entry = NULL; directory && (entry = readdir(directory)) != NULL;) {
+        tide_identity found;
+        tide_server_start ignored;
+        if (strncmp(entry->d_name, name, TIDE_SESSION_ID_SIZE - 1) != 0)
+            continue;
+        (void)snprintf(path + len, sizeof path - len, "%s", entry->d_name);
+        if (read_epoch(path, &found, &ignored) == TIDE_OK && found.epoch > newest &&
+            strncmp(found.session_id, name, TIDE_SESSION_ID_SIZE - 1) == 0)
+            newest = found.epoch;
+    }
+    return newest;
+}
+
 /* Of a path `FOLDER/SESSION-HOST`. */
 static void split_path(const char *path, char session_id[TIDE_SESSION_ID_SIZE], const char **host)
 {

@@ -105,6 +105,9 @@ TIDE_MUST_CHECK tide_status tide_identity_marker_read_epoch(const tide_store *st
 void tide_identity_marker_write_epoch(tide_store *store, const tide_identity *identity,
                                       const tide_server_start *start);
 
+/* The greatest epoch of this session that was seen on this host, in any cluster and database; 0: none. */
+int64_t tide_identity_marker_newest_seen(const tide_store *store);
+
 /* 0: not known. */
 uint64_t tide_identity_marker_read_wal(const tide_store *store, int64_t epoch);
 

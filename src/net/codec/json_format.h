@@ -17,6 +17,7 @@ typedef enum tide_json_format {
     TIDE_JSON_DOCUMENT = 4,
     TIDE_JSON_TEXT_DOCUMENT = 5,
     TIDE_JSON_ALWAYS_NULL = 6,
+    TIDE_JSON_NULL_IF_ABSENT = 7,
 } tide_json_format;
 
 typedef struct tide_json_message {

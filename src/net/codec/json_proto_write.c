@@ -206,7 +206,8 @@ static tide_status write_document(json_writer *w, tide_view text)
 static tide_status write_value(json_writer *w, const ProtobufCFieldDescriptor *field,
                                tide_json_format format, const tide_wire_field *wire)
 {
-    if (format != TIDE_JSON_AS_IS && wire->value == 0 && wire->bytes.len == 0)
+    if (format != TIDE_JSON_AS_IS && format != TIDE_JSON_NULL_IF_ABSENT && wire->value == 0 &&
+        wire->bytes.len == 0)
         return put(w, "null");
     switch (format) {
     case TIDE_JSON_TIME:
@@ -220,6 +221,7 @@ static tide_status write_value(json_writer *w, const ProtobufCFieldDescriptor *f
         return put(w, "null");
     case TIDE_JSON_AS_IS:
     case TIDE_JSON_NULLABLE:
+    case TIDE_JSON_NULL_IF_ABSENT:
         break;
     }
     if (field->type == PROTOBUF_C_TYPE_STRING)
@@ -458,7 +460,8 @@ static tide_status write_field(json_writer *w, const ProtobufCMessageDescriptor 
                                const ProtobufCFieldDescriptor *field, tide_json_format format,
                                tide_view bytes, const span *found)
 {
-    if (is_left_out(field, found) || (format == TIDE_JSON_NULLABLE && found->count == 0))
+    const bool is_nullable = format == TIDE_JSON_NULLABLE || format == TIDE_JSON_NULL_IF_ABSENT;
+    if (is_left_out(field, found) || (is_nullable && found->count == 0))
         return put(w, "null");
     if (tide_json_field_is_map(descriptor, field))
         return write_map(w, field, bytes, found);

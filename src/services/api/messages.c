@@ -296,7 +296,7 @@ void tide_rpc_compacted(JOURNAL(CompactResponse) * out, const tide_compacted *co
 tide_status tide_rpc_encode_event(tide_buffer *out, const tide_journal_event *event,
                                   tide_error *err)
 {
-    enum { CHECKPOINT_FIELD = 8 };
+    enum { CHECKPOINT_FIELD = 8, LAST_COMMON_FIELD = 9 };
     JOURNAL(Event) row = JOURNAL_INIT(EVENT);
     row.event = tide_rpc_borrow(tide_journal_event_name(event->kind));
     row.event_id = event->event_id;
@@ -309,6 +309,11 @@ tide_status tide_rpc_encode_event(tide_buffer *out, const tide_journal_event *ev
         row.last_common = event->last_global;
     TIDE_RPC_PUT_IDENTITY(&row, event->identity);
     TIDE_TRY(tide_rpc_pack(out, &row.base, err));
+    /* Nothing is in common: a 0 that is to be seen. */
+    const char zero[] = {LAST_COMMON_FIELD << 3, 0};
+    if (event->kind == TIDE_JOURNAL_EPOCH_CHANGED && row.last_common == 0 &&
+        tide_buffer_append(out, zero, sizeof zero) < TIDE_OK)
+        return tide_no_memory(err);
     if (!event->checkpoint)
         return TIDE_OK;
     TIDE_CLEANUP(tide_buffer_done) tide_buffer checkpoint = {0};

@@ -46,6 +46,9 @@ const tide_sql_text *tide_pg_command_text(tide_pg_command command)
     case TIDE_PG_FLUSH_PROBE:
         sql = TIDE_SQL_FLUSH_PROBE;
         break;
+    case TIDE_PG_WAL_END:
+        sql = TIDE_SQL_WAL_END;
+        break;
     case TIDE_PG_NOTIFY:
         sql = TIDE_SQL_NOTIFY;
         break;
@@ -260,10 +263,10 @@ static void accept_result(tide_pg_connection *connection, const tide_pg_expectat
 {
     if (expectation->is_commit)
         connection->is_committed = true;
-    if (expectation->is_flush) {
+    if (expectation->is_flush)
         connection->is_flushed = true;
+    if (expectation->is_flush || expectation->is_wal_end)
         connection->flush_wal = read_wal(result, 0);
-    }
     if (expectation->is_guard)
         read_guard(connection, result);
     if (expectation->is_now)

@@ -48,6 +48,7 @@ typedef enum tide_pg_command {
     TIDE_PG_FLUSH,
     TIDE_PG_FLUSH_INSIDE,
     TIDE_PG_FLUSH_PROBE,
+    TIDE_PG_WAL_END,
     TIDE_PG_LISTEN,
     TIDE_PG_NOTIFY, /* one parameter: the topic */
     TIDE_PG_STANDBY_WAIT,
@@ -62,8 +63,9 @@ typedef struct tide_pg_expectation {
     bool is_guard;     /* time, id, role and WAL position of the transaction */
     bool is_now;       /* the transaction's time */
     bool is_commit;
-    bool is_flush; /* the flush of this connection's own commit */
-    bool is_sync;  /* the end of a part of the pipeline */
+    bool is_flush;   /* the flush of this connection's own commit */
+    bool is_wal_end; /* position in the WAL in front of a synchronous commit */
+    bool is_sync;    /* the end of a part of the pipeline */
     bool is_answered;
     int prepares; /* 1 + the command that this answer prepares; 0: none */
 } tide_pg_expectation;
@@ -110,9 +112,9 @@ typedef struct tide_pg_connection {
     bool is_split;       /* the transaction that it shared failed: run it alone */
     bool is_resolved;    /* its outcome is known, and durable if it succeeded */
     bool is_on_standby;
-    uint64_t begin_wal;         /* end of the WAL when it began; 0: not known */
-    uint64_t flush_wal;         /* position of the flush behind it; 0: none */
-    uint64_t witness;           /* the flusher's generation when it began */
+    uint64_t begin_wal; /* end of the WAL when it began; 0: not known */
+    uint64_t flush_wal; /* of the flush behind it, or in front of its synchronous commit; 0: none */
+    uint64_t witness;   /* the flusher's generation when it began */
     char xid[TIDE_PG_XID_SIZE]; /* "" until known */
 
     bool is_lost;          /* no further use */
@@ -120,9 +122,9 @@ typedef struct tide_pg_connection {
     bool has_timed_out;    /* lost because answer_by_us passed */
     bool has_warned;       /* the server sent a WARNING */
     bool has_standby_wait; /* ... that a wait for a synchronous standby was given up */
-    bool is_discardable; /* what was sent has no effect, and is abandoned without a cancellation */
-    int interrupt_slot;    /* pg_interrupt.c; below 0: none */
-    int64_t answer_by_us;  /* real time by which the server must answer; 0: no limit */
+    bool is_discardable;  /* what was sent has no effect, and is abandoned without a cancellation */
+    int interrupt_slot;   /* pg_interrupt.c; below 0: none */
+    int64_t answer_by_us; /* real time by which the server must answer; 0: no limit */
     struct tide_pg_connection *next;
 } tide_pg_connection;
 

@@ -39,19 +39,19 @@ static bool is_standby_awaited(tide_pg_connection *connection)
     return is_known && is_waiting != 0;
 }
 
-/* What was in the WAL at the flush, or where there was none when the transaction began, is durable now: a
- * server that has less of it has lost history. */
+/* What was in the WAL at the flush or in front of the commit, or else when the transaction began, is durable
+ * now: a server that has less of it has lost history. */
 static void note_wal(tide_pg_connection *connection)
 {
     tide_store *store = connection->store;
     const uint64_t wal = connection->flush_wal > 0 ? connection->flush_wal : connection->begin_wal;
     TIDE_HOLD(&store->identity_lock);
-    if (wal > store->host.wal &&
-        strcmp(connection->belief.epoch_id, store->identity.epoch_id) == 0 &&
-        strcmp(connection->belief.timeline, store->host.timeline) == 0) {
+    if (wal == 0 || strcmp(connection->belief.epoch_id, store->identity.epoch_id) != 0 ||
+        strcmp(connection->belief.timeline, store->host.timeline) != 0)
+        return;
+    if (wal > store->host.wal)
         store->host.wal = wal;
-        tide_identity_marker_raise(store->marker, (int64_t)wal, store->identity.epoch);
-    }
+    tide_identity_marker_raise(store->marker, (int64_t)wal, store->identity.epoch);
 }
 
 static tide_status flush(tide_pg_connection *connection, bool *is_standby_away, tide_error *err)

@@ -74,6 +74,19 @@ static bool was_demoted(const tide_pg_connection *connection, tide_status status
            tide_pg_has_choice(connection->store);
 }
 
+/* A primary that returned, or another store, in front of the right one in a list of hosts: the others are
+ * tried first from now on. */
+static bool is_wrong_host(tide_pg_connection *connection, tide_status status, int attempt)
+{
+    const tide_store *store = connection->store;
+    if (status != TIDE_E_MISMATCH || !atomic_load(&store->is_mismatched) ||
+        attempt + 1 >= tide_pg_engine_of(store)->hosts.count)
+        return false;
+    connection->is_lost = true;
+    tide_pg_note_silent(connection);
+    return true;
+}
+
 static bool is_to_be_repeated(tide_store *store, int attempt, int64_t until_us)
 {
     tide_env *env = store->env;
@@ -107,7 +120,8 @@ static tide_status pg_write(tide_store *store, tide_tx_fn *fn, void *arg, tide_e
         assert(connection);
         connection->attempt = attempt;
         tide_status status = write_once(connection, fn, arg, &is_alone, false, err);
-        if (attempt == 0 && was_demoted(connection, status))
+        if ((attempt == 0 && was_demoted(connection, status)) ||
+            is_wrong_host(connection, status, attempt))
             status = TIDE_E_SERIALIZATION;
         report_lost(connection, status, err);
         tide_pg_release(connection);
@@ -163,7 +177,8 @@ static tide_status pg_write_by_id(tide_store *store, tide_tx_fn *fn, void *arg, 
         assert(connection);
         connection->attempt = attempt;
         tide_status status = write_once(connection, fn, arg, &is_alone, false, err);
-        if (attempt == 0 && was_demoted(connection, status))
+        if ((attempt == 0 && was_demoted(connection, status)) ||
+            is_wrong_host(connection, status, attempt))
             status = TIDE_E_SERIALIZATION;
         report_lost(connection, status, err);
         char epoch_id[TIDE_SESSION_ID_SIZE];
@@ -202,7 +217,9 @@ static tide_status pg_read(tide_store *store, tide_tx_fn *fn, void *arg, bool is
         TIDE_TRY(tide_pg_acquire(&connection, store, false, until_us, err));
         assert(connection);
         connection->attempt = attempt;
-        const tide_status status = read_once(connection, fn, arg, is_local, err);
+        tide_status status = read_once(connection, fn, arg, is_local, err);
+        if (is_wrong_host(connection, status, attempt))
+            status = TIDE_E_SERIALIZATION;
         /* Reading changes nothing: a lost connection is no reason to fail. */
         const bool is_again =
             status == TIDE_E_SERIALIZATION || (status < TIDE_OK && status != TIDE_E_MISMATCH &&
@@ -310,7 +327,9 @@ static tide_status pg_open(tide_store *store, const char *target, tide_error *er
     TIDE_NEED_MEMORY(engine->url && engine->groups, err);
     const int64_t until_us = tide_pg_call_until(store);
     TIDE_TRY(tide_pg_connect_first(store, until_us, err));
-    if (engine->is_pooled || engine->is_reduced)
+    /* A standby is read without a primary, which may be away. */
+    const bool is_on_standby = engine->idle && engine->idle->is_on_standby;
+    if (engine->is_pooled || engine->is_reduced || is_on_standby)
         return TIDE_OK;
     TIDE_TRY(tide_pg_flusher_connect(&engine->flusher, until_us, err));
     return check_sessions(store, err);

@@ -211,6 +211,9 @@ static tide_status send_flush_behind(tide_pg_connection *connection, tide_error 
 
 static tide_status send_commit(tide_pg_connection *connection, bool has_own_flush, tide_error *err)
 {
+    if (connection->is_synchronous && connection->has_wal && connection->tx.is_write)
+        TIDE_TRY(tide_pg_send(connection, TIDE_PG_WAL_END,
+                              (tide_pg_expectation){.is_wal_end = true}, err));
     TIDE_TRY(
         tide_pg_send(connection, TIDE_PG_COMMIT, (tide_pg_expectation){.is_commit = true}, err));
     connection->is_commit_sent = true;

@@ -272,6 +272,16 @@ static void a_primary_that_returns_is_refused(void **state)
     pg_cluster_url(&p.primary, "postgres", url);
     assert_status(TIDE_E_MISMATCH, open_at(&fresh, url, true));
 
+    /* In a list of hosts it is passed over, wherever it is named. */
+    assert_ok_err(pg_cluster_restart(&p.standby, &p.err), &p.err);
+    write_pair_url(url);
+    assert_ok_err(open_at(&fresh, url, true), &p.err);
+    must_take(fresh);
+    assert_int_equal(2, epoch_of(fresh));
+    tide_store_close(fresh);
+    assert_ok_err(pg_cluster_shutdown(&p.standby, &p.err), &p.err);
+    pg_cluster_url(&p.primary, "postgres", url);
+
     /* The way out: an epoch above, which processes that know the other accept. */
     const tide_store_options options = {TIDE_STORE_OPTIONS_INIT, .state_dir = p.state.path,
                                         .is_mismatch_allowed = true};
@@ -532,6 +542,28 @@ static void remote_apply_is_what_an_acknowledgement_waits_for(void **state)
     tide_store_close(store);
 }
 
+/* It will have the epoch soon: no reason to send anybody away. */
+static void a_standby_that_lags_behind_an_epoch_is_waited_for(void **state)
+{
+    (void)state;
+    tide_store *store = open_cluster(&p.primary);
+    must_take(store);
+    wait_replayed();
+    assert_ok(pg_cluster_query(&p.standby, "SELECT pg_wal_replay_pause()", NULL, 0, &p.err));
+    wait_query(&p.standby, "SELECT pg_get_wal_replay_pause_state()", "paused");
+    assert_ok_err(tide_identity_raise(store, "operator", "a test", NULL, &p.err), &p.err);
+    char url[PG_CLUSTER_URL_MAX];
+    tide_store *reader = NULL;
+    pg_cluster_url(&p.standby, "postgres", url);
+    assert_status(TIDE_E_UNAVAILABLE, open_at(&reader, url, true));
+    assert_contains(p.err.text, "has not applied epoch 2");
+    assert_ok(pg_cluster_query(&p.standby, "SELECT pg_wal_replay_resume()", NULL, 0, &p.err));
+    wait_replayed();
+    assert_ok_err(open_at(&reader, url, true), &p.err);
+    tide_store_close(reader);
+    tide_store_close(store);
+}
+
 typedef struct fact {
     const char *name;
     char value[128];
@@ -640,6 +672,7 @@ TEST_FILE()
         PAIR_CASE(a_lost_answer_is_found_out_by_the_id),
         PAIR_CASE(remote_apply_is_what_an_acknowledgement_waits_for),
         PAIR_CASE(a_standby_is_read_and_reports_how_far_it_lags),
+        PAIR_CASE(a_standby_that_lags_behind_an_epoch_is_waited_for),
         PAIR_CASE(a_server_without_wal_functions_gets_synchronous_commits),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);

@@ -61,32 +61,60 @@ static const char restore_files[] = "rm -rf data && mv copy data";
 static void copy_while_it_runs(void)
 {
     run_shell("pid=$(head -n 1 data/postmaster.pid) && all=\"$pid $(pgrep -P $pid)\" && "
-              "kill -STOP $all && cp -a data copy; kill -CONT $all; rm copy/postmaster.pid");
+              "{ kill -STOP $all; cp -a data copy; kill -CONT $all; } 2>/dev/null; rm "
+              "copy/postmaster.pid");
 }
 
 static void write_other_wal(void)
 {
     assert_ok_err(pg_cluster_query(&s.cluster,
-                                   "CREATE TABLE other AS SELECT n, repeat('x', 500) AS x FROM "
-                                   "generate_series(1, 10000) n",
+                                   "CREATE TABLE IF NOT EXISTS other AS SELECT n, repeat('x', 500) "
+                                   "AS x FROM generate_series(1, 10000) n",
                                    NULL, 0, &s.err),
                   &s.err);
 }
 
-static tide_store *open_as(const char *user, const tempdir *state)
+static tide_store *open_with(const char *user, const char *database,
+                             const tide_store_options *options)
 {
     char url[PG_CLUSTER_URL_MAX];
-    const tide_store_options options = {TIDE_STORE_OPTIONS_INIT, .state_dir = state->path};
-    (void)snprintf(url, sizeof url, "postgres://%s@/postgres?host=%s&port=%d", user,
+    (void)snprintf(url, sizeof url, "postgres://%s@/%s?host=%s&port=%d", user, database,
                    s.cluster.dir.path, s.cluster.port);
     tide_store *store = NULL;
-    assert_ok_err(tide_store_open(&store, url, &options, &s.err), &s.err);
+    assert_ok_err(tide_store_open(&store, url, options, &s.err), &s.err);
     return store;
+}
+
+static tide_store *open_as(const char *user, const tempdir *state)
+{
+    return open_with(user, "postgres",
+                     &(tide_store_options){TIDE_STORE_OPTIONS_INIT, .state_dir = state->path});
 }
 
 static tide_store *open_here(void)
 {
     return open_as("postgres", &s.state);
+}
+
+/* What a command does that only reads. */
+static void read_as_is(const tempdir *state)
+{
+    tide_store_close(
+        open_with("postgres", "postgres",
+                  &(tide_store_options){TIDE_STORE_OPTIONS_INIT, .state_dir = state->path,
+                                        .mode = TIDE_STORE_AS_IS}));
+}
+
+static void query(const char *sql)
+{
+    assert_ok_err(pg_cluster_query(&s.cluster, sql, NULL, 0, &s.err), &s.err);
+}
+
+static void assert_queried(const char *expected, const char *sql)
+{
+    char found[64] = "";
+    assert_ok_err(pg_cluster_query(&s.cluster, sql, found, sizeof found, &s.err), &s.err);
+    assert_string_equal(expected, found);
 }
 
 static int64_t take(tide_store *store)
@@ -207,6 +235,125 @@ static void a_copy_of_a_running_server_that_another_host_used_is_noticed(void **
     tide_store_close(store);
 }
 
+/* Each commit is synchronous, so no flush behind it has a position. */
+static void a_copy_of_a_running_server_is_noticed_behind_a_pooler(void **state)
+{
+    (void)state;
+    const tide_store_options options = {TIDE_STORE_OPTIONS_INIT, .state_dir = s.state.path,
+                                        .pg_pooler = TIDE_PG_POOLER_TRANSACTION};
+    tide_store *store = open_with("postgres", "postgres", &options);
+    take(store);
+    tide_store_close(store);
+    copy_while_it_runs();
+    store = open_with("postgres", "postgres", &options);
+    assert_int_equal(2, take(store));
+    tide_store_close(store);
+    stop_and_start(restore_files);
+    store = open_with("postgres", "postgres", &options);
+    assert_int_equal(2, take(store));
+    assert_int_equal(2, epoch_of(store));
+    tide_store_close(store);
+}
+
+/* What a later process would not find any more: a WAL checkpoint hides where the copy ended. */
+static void a_command_that_reads_begins_the_epoch(void **state)
+{
+    (void)state;
+    assert_int_equal(1, run_command(1));
+    copy_while_it_runs();
+    assert_int_equal(1, run_command(2));
+    stop_and_start(restore_files);
+    read_as_is(&s.state);
+    write_other_wal();
+    query("CHECKPOINT");
+    assert_int_equal(2, run_command(2));
+}
+
+/* A reader of this host is first on a history that another host has gone on with. */
+static void a_command_that_reads_keeps_the_evidence(void **state)
+{
+    (void)state;
+    assert_int_equal(1, run_command(1));
+    stop_and_start(copy_files);
+    assert_int_equal(1, run_command(2));
+    stop_and_start(restore_files);
+    tide_store *other = open_as("postgres", &s.other);
+    assert_int_equal(2, take(other));
+    stop_and_start("true");
+    assert_int_equal(3, take(other));
+    tide_store_close(other);
+    read_as_is(&s.state);
+    assert_int_equal(2, run_command(4));
+}
+
+static void append(tide_store *store, const char *task_id)
+{
+    const tide_checkpoint_new checkpoint = {TIDE_CHECKPOINT_NEW_INIT, .task_id = task_id,
+                                            .type = "tool_executed",
+                                            .snapshot = tide_view_of("{}")};
+    tide_checkpoint_numbers numbers;
+    assert_ok_err(tide_journal_append(store, &checkpoint, &numbers, &s.err), &s.err);
+}
+
+/* Others went on in the old epoch, so what is in common ends where the copy was put back. */
+static void what_is_in_common_ends_at_the_restore(void **state)
+{
+    (void)state;
+    tide_store *store = open_here();
+    const tide_task_new task = {TIDE_TASK_NEW_INIT, .task_id = "t", .title = "t"};
+    char id[TIDE_WORK_ID_MAX + 1];
+    assert_ok_err(tide_task_create(store, &task, id, &s.err), &s.err);
+    append(store, "t");
+    stop_and_start(copy_files);
+    append(store, "t");
+    stop_and_start(restore_files);
+    tide_store *other = open_as("postgres", &s.other);
+    append(other, "t");
+    append(other, "t");
+    append(store, "t");
+    assert_int_equal(2, epoch_of(store));
+    assert_queried("1", "SELECT journal_head FROM epoch_heads WHERE epoch = 2");
+    tide_store_close(other);
+    tide_store_close(store);
+}
+
+/* The same copy of a database twice: the second does not use the epoch of the first. */
+static void copies_of_a_database_get_epochs_of_their_own(void **state)
+{
+    (void)state;
+    const tide_store_options options = {TIDE_STORE_OPTIONS_INIT, .state_dir = s.state.path};
+    query("CREATE DATABASE original");
+    tide_store *store = open_with("postgres", "original", &options);
+    take(store);
+    tide_store_close(store);
+    for (int i = 2; i < 4; i++) {
+        query("DROP DATABASE IF EXISTS copy");
+        query("CREATE DATABASE copy TEMPLATE original");
+        store = open_with("postgres", "copy", &options);
+        assert_int_equal(2, take(store));
+        assert_int_equal(i, epoch_of(store));
+        tide_store_close(store);
+    }
+}
+
+/* The server was a managed one when the store was made, and shows its timeline later. */
+static void a_timeline_that_is_shown_later_is_recorded(void **state)
+{
+    (void)state;
+    query("CREATE ROLE ordinary LOGIN; GRANT CREATE ON SCHEMA public TO ordinary; "
+          "REVOKE EXECUTE ON FUNCTION pg_control_system() FROM PUBLIC");
+    tide_store *store = open_as("ordinary", &s.state);
+    take(store);
+    tide_store_close(store);
+    assert_queried("t", "SELECT value LIKE '-/-/%' FROM db_metadata WHERE key = 'host'");
+    query("GRANT EXECUTE ON FUNCTION pg_control_system() TO PUBLIC");
+    store = open_as("ordinary", &s.state);
+    assert_int_equal(2, take(store));
+    assert_int_equal(1, epoch_of(store));
+    tide_store_close(store);
+    assert_queried("f", "SELECT value LIKE '%-%' FROM db_metadata WHERE key = 'host'");
+}
+
 /* Two processes of this host begin one epoch, not two. */
 static void a_restore_begins_one_epoch(void **state)
 {
@@ -282,6 +429,12 @@ TEST_FILE()
         SERVER_CASE(a_restored_copy_that_another_host_used_is_noticed),
         SERVER_CASE(a_copy_of_a_running_server_is_noticed),
         SERVER_CASE(a_copy_of_a_running_server_that_another_host_used_is_noticed),
+        SERVER_CASE(a_copy_of_a_running_server_is_noticed_behind_a_pooler),
+        SERVER_CASE(a_command_that_reads_begins_the_epoch),
+        SERVER_CASE(a_command_that_reads_keeps_the_evidence),
+        SERVER_CASE(what_is_in_common_ends_at_the_restore),
+        SERVER_CASE(copies_of_a_database_get_epochs_of_their_own),
+        SERVER_CASE(a_timeline_that_is_shown_later_is_recorded),
         SERVER_CASE(a_restore_begins_one_epoch),
         SERVER_CASE(a_reader_without_rights_opens_a_restarted_server),
         SERVER_CASE(a_start_of_a_server_without_wal_functions_begins_an_epoch),
