@@ -41,13 +41,13 @@ static const char span[] =
 /* ---- what a real agent says ---- */
 
 typedef struct answers {
-    tide_client_reply streams;
-    tide_client_reply page;
-    tide_client_reply behind; /* the page */
+    tide_client_response streams;
+    tide_client_response page;
+    tide_client_response behind; /* the page */
 } answers;
 
 static void ask(tide_client *client, const char *path, const ProtobufCMessage *request,
-                tide_client_reply *out)
+                tide_client_response *out)
 {
     uint8_t bytes[1024];
     tide_error err = {.status = TIDE_OK};
@@ -55,7 +55,7 @@ static void ask(tide_client *client, const char *path, const ProtobufCMessage *r
         bench_die("a long request");
     const tide_client_request call = {
         .path = path, .message = tide_view_bytes(bytes, protobuf_c_message_pack(request, bytes))};
-    tide_client_reply_init(out);
+    tide_client_response_init(out);
     bench_must(tide_client_call(client, &call, out, &err), &err, path);
 }
 
@@ -109,7 +109,7 @@ static void answer_watch(tide_call *call, tide_view message, void *arg)
     if (!request)
         bench_die("a watch that is none");
     if (request->n_seen == 0 || request->wait_ms == 0) {
-        tide_call_reply(call, tide_buffer_view(&c->answers.streams.message));
+        tide_call_respond(call, tide_buffer_view(&c->answers.streams.message));
     } else {
         parked *p = bench_alloc(sizeof *p);
         *p = (parked){.call = call, .until_us = bench_now_us() + request->wait_ms * INT64_C(1000)};
@@ -131,7 +131,7 @@ static void answer_page(tide_call *call, tide_view message, void *arg)
                                                              (const uint8_t *)message.ptr);
     if (!request)
         bench_die("a question that is none");
-    tide_call_reply(call,
+    tide_call_respond(call,
                     tide_buffer_view(request->start_seq_id == 0 ? &c->answers.page.message
                                                                 : &c->answers.behind.message));
     atomic_fetch_add(&c->pages, 1);
@@ -170,7 +170,7 @@ static void *end_watches(void *arg)
         while (list) {
             parked *p = list;
             list = p->next;
-            tide_call_reply(p->call, tide_buffer_view(&c->answers.streams.message));
+            tide_call_respond(p->call, tide_buffer_view(&c->answers.streams.message));
             tide_call_release(p->call);
             free(p);
         }
@@ -343,9 +343,9 @@ int main(int argc, char **argv)
     (void)pthread_join(thread, NULL);
     tide_server_close(server);
     tide_routes_free(routes);
-    tide_client_reply_done(&c.answers.streams);
-    tide_client_reply_done(&c.answers.page);
-    tide_client_reply_done(&c.answers.behind);
+    tide_client_response_done(&c.answers.streams);
+    tide_client_response_done(&c.answers.page);
+    tide_client_response_done(&c.answers.behind);
     TIDE_IGNORE(tempdir_remove(&dir, &err));
     return EXIT_SUCCESS;
 }

@@ -243,11 +243,11 @@ int64_t colony_ask(tide_client *client, const char *sql)
     char text[512];
     uint8_t bytes[sizeof text + 64];
     tide_error err = {.status = TIDE_OK};
-    tide_client_reply reply;
+    tide_client_response reply;
     (void)snprintf(text, sizeof text, "%s", sql);
     request.sql = text;
     const size_t len = tidemark__colony__v1__query_request__pack(&request, bytes);
-    tide_client_reply_init(&reply);
+    tide_client_response_init(&reply);
     const tide_client_request call = {.path = "/tidemark.colony.v1.ColonyService/Query",
                                       .message = tide_view_bytes(bytes, len)};
     bench_must(tide_client_call(client, &call, &reply, &err), &err, sql);
@@ -259,7 +259,7 @@ int64_t colony_ask(tide_client *client, const char *sql)
     const int64_t value =
         cell->value_case == TIDEMARK__COLONY__V1__CELL__VALUE_WHOLE ? cell->whole : 0;
     tidemark__colony__v1__query_response__free_unpacked(answer, NULL);
-    tide_client_reply_done(&reply);
+    tide_client_response_done(&reply);
     return value;
 }
 

@@ -178,8 +178,8 @@ static void send_load(tide_demo_agent *agent)
                                                 agent->options.number, agent->turn);
         if (!load.body)
             continue;
-        TIDE_CLEANUP(tide_client_reply_done) tide_client_reply reply;
-        tide_client_reply_init(&reply);
+        TIDE_CLEANUP(tide_client_response_done) tide_client_response reply;
+        tide_client_response_init(&reply);
         const tide_client_request request = {
             .path = load.path, .message = tide_view_of(load.body), .timeout_us = CALL_US};
         /* A service whose agent does not answer drops what it has to say: that is its right. */

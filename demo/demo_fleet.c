@@ -87,7 +87,7 @@ enum {
     LATE_TICKS = 2,
     AHEAD_TICKS = 3,
     WATCH_MS_MAX = 60000,
-    ANSWER_MAX = 8 << 20,
+    RESPONSE_MAX = 8 << 20,
 };
 #define TICK_US INT64_C(3000000) /* of a small fleet */
 /* With each agent a tick is longer: a large fleet costs no more than a small one. */
@@ -190,13 +190,13 @@ static member *meet(tide_demo_fleet *fleet, tide_call *call)
 
 /* ---- calls ---- */
 
-static void reply_or_end(tide_call *call, tide_status status, const tide_buffer *out,
+static void respond_or_end(tide_call *call, tide_status status, const tide_buffer *out,
                          const tide_error *err)
 {
     if (status < TIDE_OK)
         tide_call_end(call, status, err);
     else
-        tide_call_reply(call, tide_buffer_view(out));
+        tide_call_respond(call, tide_buffer_view(out));
 }
 
 static void end_watch(tide_demo_fleet *fleet, member *m);
@@ -215,7 +215,7 @@ static void run_query(tide_call *call, tide_view message, void *arg)
     tide_demo_fleet *fleet = arg;
     tide_error err = {0};
     tide_sim_question question;
-    TIDE_CLEANUP(tide_buffer_done) tide_buffer out = tide_buffer_of(ANSWER_MAX);
+    TIDE_CLEANUP(tide_buffer_done) tide_buffer out = tide_buffer_of(RESPONSE_MAX);
     TIDE_HOLD(&fleet->lock);
     member *m = meet(fleet, call);
     if (m && is_under(fleet, m, TIDE_DEMO_PAUSE)) {
@@ -224,8 +224,8 @@ static void run_query(tide_call *call, tide_view message, void *arg)
         const tide_sim_time time = time_of(fleet);
         tide_status status = tide_sim_read_question(&question, tide_call_path(call), message, &err);
         if (status >= TIDE_OK)
-            status = tide_sim_answer(m->sim, &question, &time, &out, &err);
-        reply_or_end(call, status, &out, &err);
+            status = tide_sim_respond(m->sim, &question, &time, &out, &err);
+        respond_or_end(call, status, &out, &err);
     }
 }
 
@@ -233,8 +233,8 @@ static void report_streams(tide_demo_fleet *fleet, const member *m, tide_call *c
 {
     tide_error err = {0};
     const tide_sim_time time = time_of(fleet);
-    TIDE_CLEANUP(tide_buffer_done) tide_buffer out = tide_buffer_of(ANSWER_MAX);
-    reply_or_end(call, tide_sim_list(m->sim, &time, &out, &err), &out, &err);
+    TIDE_CLEANUP(tide_buffer_done) tide_buffer out = tide_buffer_of(RESPONSE_MAX);
+    respond_or_end(call, tide_sim_list(m->sim, &time, &out, &err), &out, &err);
 }
 
 static bool has_news(const member *m, const watch_request *request)

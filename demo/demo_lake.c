@@ -56,8 +56,8 @@ static tide_status ask(tide_demo_lake *lake, const char *method, const tide_buff
                        tide_json_node **answer, tide_error *err)
 {
     char path[96];
-    TIDE_CLEANUP(tide_client_reply_done) tide_client_reply reply;
-    tide_client_reply_init(&reply);
+    TIDE_CLEANUP(tide_client_response_done) tide_client_response reply;
+    tide_client_response_init(&reply);
     (void)snprintf(path, sizeof path, "/tidemark.lake.v1.LakeService/%s", method);
     TIDE_TRY(tide_client_post(
         lake->client, &(tide_client_request){.path = path, .message = tide_buffer_view(request)},

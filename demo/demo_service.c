@@ -12,7 +12,7 @@
 #define UP(type_) Tidemark__Up__V1__##type_
 #define UP_INIT(type_) TIDEMARK__UP__V1__##type_##__INIT
 
-enum { WORDS_SIZE = 256, ANSWER_MAX = 4 << 20 };
+enum { TEXT_SIZE = 256, RESPONSE_MAX = 4 << 20 };
 
 typedef struct fault_row {
     const char *name;
@@ -63,18 +63,18 @@ static tide_demo_standing check(const tide_demo *demo, int index)
 static tide_status put_message(tide_buffer *out, uint32_t field, const ProtobufCMessage *message,
                                tide_error *err)
 {
-    TIDE_CLEANUP(tide_buffer_done) tide_buffer bytes = tide_buffer_of(ANSWER_MAX);
+    TIDE_CLEANUP(tide_buffer_done) tide_buffer bytes = tide_buffer_of(RESPONSE_MAX);
     TIDE_TRY(tide_rpc_pack(&bytes, message, err));
     return tide_rpc_put_bytes(out, field, tide_buffer_view(&bytes), err);
 }
 
-static void fill_words(char out[WORDS_SIZE], const char *words, const char *agent)
+static void fill_text(char out[TEXT_SIZE], const char *words, const char *agent)
 {
     const char *at = strstr(words, "%s");
     if (at)
-        (void)snprintf(out, WORDS_SIZE, "%.*s%s%s", (int)(at - words), words, agent, at + 2);
+        (void)snprintf(out, TEXT_SIZE, "%.*s%s%s", (int)(at - words), words, agent, at + 2);
     else
-        (void)snprintf(out, WORDS_SIZE, "%s", words);
+        (void)snprintf(out, TEXT_SIZE, "%s", words);
 }
 
 static tide_status put_agents(const tide_demo *demo, tide_buffer *out, tide_error *err)
@@ -95,9 +95,9 @@ static tide_status put_agents(const tide_demo *demo, tide_buffer *out, tide_erro
 static tide_status put_faults(tide_buffer *out, tide_error *err)
 {
     for (int i = 0; i < TIDE_DEMO_FAULT_COUNT; i++) {
-        char words[WORDS_SIZE];
+        char words[TEXT_SIZE];
         UP(DemoFault) fault = UP_INIT(DEMO_FAULT);
-        fill_words(words, faults[i].words, "an agent");
+        fill_text(words, faults[i].words, "an agent");
         fault.name = tide_rpc_borrow(faults[i].name);
         fault.text = words;
         fault.wants_agent = faults[i].is_agents;
@@ -126,7 +126,7 @@ static void run_get_demo(tide_call *call, tide_view message, void *arg)
 {
     (void)message;
     tide_error err = {0};
-    TIDE_CLEANUP(tide_buffer_done) tide_buffer out = tide_buffer_of(ANSWER_MAX);
+    TIDE_CLEANUP(tide_buffer_done) tide_buffer out = tide_buffer_of(RESPONSE_MAX);
     tide_status status = put_agents(arg, &out, &err);
     if (status >= TIDE_OK)
         status = put_faults(&out, &err);
@@ -135,7 +135,7 @@ static void run_get_demo(tide_call *call, tide_view message, void *arg)
     if (status < TIDE_OK)
         tide_call_end(call, status, &err);
     else
-        tide_call_reply(call, tide_buffer_view(&out));
+        tide_call_respond(call, tide_buffer_view(&out));
 }
 
 /* ---- breaking ---- */
@@ -158,7 +158,7 @@ static int choose(const tide_demo *demo, tide_demo_fault fault)
 }
 
 static tide_status disturb_agent(tide_demo *demo, tide_demo_fault fault, const char *name,
-                                 char words[WORDS_SIZE], const char **agent, tide_error *err)
+                                 char words[TEXT_SIZE], const char **agent, tide_error *err)
 {
     const int index = *name ? tide_demo_find_agent(demo, name) : choose(demo, fault);
     if (index < 0)
@@ -176,13 +176,13 @@ static tide_status disturb_agent(tide_demo *demo, tide_demo_fault fault, const c
         tide_demo_fleet_disturb(demo->fleet, index - demo->process_count, fault,
                                 faults[fault].for_us);
     *agent = demo->names[index];
-    fill_words(words, is_process && fault == TIDE_DEMO_WIPE ? wipe_words : faults[fault].words,
+    fill_text(words, is_process && fault == TIDE_DEMO_WIPE ? wipe_words : faults[fault].words,
                *agent);
     return TIDE_OK;
 }
 
 static tide_status disturb(tide_demo *demo, const UP(DisturbRequest) * request,
-                           char words[WORDS_SIZE], const char **agent, tide_error *err)
+                           char words[TEXT_SIZE], const char **agent, tide_error *err)
 {
     int number = 0;
     const int fault = find_fault(request->fault);
@@ -193,7 +193,7 @@ static tide_status disturb(tide_demo *demo, const UP(DisturbRequest) * request,
     if (faults[fault].is_agents)
         return disturb_agent(demo, (tide_demo_fault)fault, request->agent, words, agent, err);
     TIDE_TRY(tide_demo_work_kill(demo->work, &number, err));
-    fill_words(words, faults[fault].words, "");
+    fill_text(words, faults[fault].words, "");
     return TIDE_OK;
 }
 
@@ -201,7 +201,7 @@ static void run_disturb(tide_call *call, tide_view message, void *arg)
 {
     tide_error err = {0};
     ProtobufCMessage *request = NULL;
-    char words[WORDS_SIZE] = "";
+    char words[TEXT_SIZE] = "";
     const char *agent = "";
     tide_status status = tide_call_decode(call, message, &request, &err);
     if (status >= TIDE_OK)
@@ -213,7 +213,7 @@ static void run_disturb(tide_call *call, tide_view message, void *arg)
     UP(DisturbResponse) response = UP_INIT(DISTURB_RESPONSE);
     response.agent = tide_rpc_borrow(agent);
     response.text = words;
-    tide_call_reply_message(call, &response.base);
+    tide_call_respond_message(call, &response.base);
 }
 
 const tide_method tide_demo_methods[] = {

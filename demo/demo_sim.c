@@ -9,7 +9,7 @@
 #include "services/api/rpc.h"
 #include "tidemark_agent_v1_agent.pb-c.h"
 
-enum { LAST_SEQ_FIELD = 6, METRIC_TYPES_FIELD = 4, INCLUDE_TRACES_FIELD = 5, ANSWER_MAX = 4 << 20 };
+enum { LAST_SEQ_FIELD = 6, METRIC_TYPES_FIELD = 4, INCLUDE_TRACES_FIELD = 5, RESPONSE_MAX = 4 << 20 };
 
 /* Records of a stream per tick, in the order of tide_stream_kind. */
 static const int64_t per_tick[TIDE_SIM_STREAMS] = {5, 3, 2, 1, 1, 2, 2, 1};
@@ -117,7 +117,7 @@ tide_status tide_sim_read_question(tide_sim_question *out, const char *path, tid
 
 static tide_status put_hole(tide_buffer *out, int64_t first, int64_t last, tide_error *err)
 {
-    TIDE_CLEANUP(tide_buffer_done) tide_buffer bytes = tide_buffer_of(ANSWER_MAX);
+    TIDE_CLEANUP(tide_buffer_done) tide_buffer bytes = tide_buffer_of(RESPONSE_MAX);
     Tidemark__Agent__V1__Hole hole = TIDEMARK__AGENT__V1__HOLE__INIT;
     hole.first_seq_id = (uint64_t)first;
     hole.last_seq_id = (uint64_t)last;
@@ -131,7 +131,7 @@ static tide_status put_state(const tide_sim *sim, tide_stream_kind kind, const t
                              int64_t through, int64_t hole_first, uint32_t at, tide_buffer *out,
                              tide_error *err)
 {
-    TIDE_CLEANUP(tide_buffer_done) tide_buffer bytes = tide_buffer_of(ANSWER_MAX);
+    TIDE_CLEANUP(tide_buffer_done) tide_buffer bytes = tide_buffer_of(RESPONSE_MAX);
     Tidemark__Agent__V1__StreamState state = TIDEMARK__AGENT__V1__STREAM_STATE__INIT;
     const int64_t stable = stable_of(sim, kind);
     state.stream = tide_rpc_borrow(tide_stream_type_of(kind)->name);
@@ -198,7 +198,7 @@ static int64_t least(int64_t a, int64_t b)
     return a < b ? a : b;
 }
 
-tide_status tide_sim_answer(const tide_sim *sim, const tide_sim_question *question,
+tide_status tide_sim_respond(const tide_sim *sim, const tide_sim_question *question,
                             const tide_sim_time *time, tide_buffer *out, tide_error *err)
 {
     const tide_stream_kind kind = question->kind;
@@ -214,7 +214,7 @@ tide_status tide_sim_answer(const tide_sim *sim, const tide_sim_question *questi
         return tide_fail(err, TIDE_E_UNAVAILABLE, "records from %" PRId64 " on cannot be read yet",
                          first);
     TIDE_CLEANUP(tide_record_batch_done) tide_record_batch batch;
-    tide_record_batch_init(&batch, type->stream, ANSWER_MAX);
+    tide_record_batch_init(&batch, type->stream, RESPONSE_MAX);
     TIDE_TRY(put_records(sim, kind, time, first, last, &batch, err));
     if (batch.bytes.len > 0 && tide_buffer_append(out, batch.bytes.ptr, batch.bytes.len) < TIDE_OK)
         return tide_no_memory(err);

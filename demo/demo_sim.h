@@ -59,7 +59,7 @@ int64_t tide_sim_head(const tide_sim *sim, tide_stream_kind kind);
 TIDE_MUST_CHECK tide_status tide_sim_read_question(tide_sim_question *out, const char *path,
                                                    tide_view request, tide_error *err);
 /* The whole answer to it. TIDE_E_UNAVAILABLE: what it begins with is late. */
-TIDE_MUST_CHECK tide_status tide_sim_answer(const tide_sim *sim, const tide_sim_question *question,
+TIDE_MUST_CHECK tide_status tide_sim_respond(const tide_sim *sim, const tide_sim_question *question,
                                             const tide_sim_time *time, tide_buffer *out,
                                             tide_error *err);
 /* ListStreamsResponse. */

@@ -1,7 +1,7 @@
 /* colony_reply_fuzz.c - bytes that claim to be an agent's answer: the first byte chooses the type, the second where it was asked from.
  *
  * What is read keeps the reply's promises. Settled for a new position, then again for what came of it (once as the answer to the next
- * question, once as a recovery), it is refused, or the books close and nothing is stored twice. */
+ * question, once as a recovery), it is refused, or the ledger balances and nothing is stored twice. */
 #include <stdint.h>
 #include <stdlib.h>
 #include <string.h>
@@ -58,7 +58,7 @@ static void put_gaps(tide_gap_list *list, const tide_change *change)
     }
 }
 
-static void check_books(const tide_position *position, const tide_gap_list *list)
+static void check_ledger(const tide_position *position, const tide_gap_list *list)
 {
     tide_gap_sums sums = {0};
     for (int i = 0; i < list->count; i++) {
@@ -69,9 +69,9 @@ static void check_books(const tide_position *position, const tide_gap_list *list
         sums.permanent += gap->status == TIDE_GAP_PERMANENT ? width : 0;
         require(i == 0 || gap->start_seq > list->gaps[i - 1].end_seq);
     }
-    tide_books books;
-    tide_position_books(position, &sums, &books);
-    require(books.unexplained == 0);
+    tide_ledger ledger;
+    tide_position_ledger(position, &sums, &ledger);
+    require(ledger.unexplained == 0);
     require(position->last_seq <= tide_cursor_contiguous(&position->cursor));
 }
 
@@ -88,7 +88,7 @@ static bool settle_once(tide_position *at, tide_gap_list *list, const tide_ask *
     const bool is_closing = change.is_closing;
     put_gaps(list, &change);
     const tide_position *settled = is_closing ? &change.closed : &change.to;
-    check_books(settled, list);
+    check_ledger(settled, list);
     tide_position next;
     if (tide_position_copy(&next, settled, &err) != TIDE_OK)
         return false;

@@ -27,9 +27,9 @@ static void check_request(tide_view request)
         require(tide_reflection_add_methods(reflection, tide_reflection_methods, NULL) == TIDE_OK);
     }
     TIDE_CLEANUP(tide_buffer_done) tide_buffer out;
-    tide_buffer_init(&out, TIDE_REFLECTION_ANSWER_MAX);
+    tide_buffer_init(&out, TIDE_REFLECTION_RESPONSE_MAX);
     tide_error err = {0};
-    if (tide_reflection_answer(reflection, request, &out, &err) != TIDE_OK) {
+    if (tide_reflection_respond(reflection, request, &out, &err) != TIDE_OK) {
         require(out.len == 0 && err.text[0] != '\0');
         return;
     }

@@ -77,7 +77,7 @@ VALUES (:event, :note, :recorded_at,
     :last_poll_time, :closed_at, :closed_reason);
 
 -- statement: position_list
--- Positions with the sums of their gap records, of one snapshot: books close or they do not.
+-- Positions with the sums of their gap records, of one snapshot: the ledger balances or does not.
 SELECT c.source_id, c.agent_id, c.data_type, c.session_id, c.epoch, c.epoch_id, c.version, c.first_seq_id,
        c.last_seq_id, c.highest_seq_id, c.head_seq_id, c.oldest_seq_id, c.holes, c.held, c.cursor, c.stored, c.dead,
        c.filtered, c.points, c.is_foreign, c.next_arrived_ms, c.head_arrived_ms, c.agent_now_ms, c.retention_ms,

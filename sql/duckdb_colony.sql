@@ -355,7 +355,7 @@ DELETE FROM records_rows WHERE stored_at < :before;
 DELETE FROM polling_batches WHERE stored_at < :before AND target = :target;
 
 -- statement: colony_dead_expiring
--- Of those with a number: the others are in nobody's books.
+-- Of those with a number: the others are in no ledger.
 SELECT s.source_id, count(*) FILTER (WHERE d.seq_id > 0)
 FROM dead_letters d
 JOIN source_states s ON s.agent_id = d.agent_id AND s.session_id = d.session_id

@@ -441,7 +441,7 @@ static void emit_header(FILE *out, const char *prefix)
 
 static void emit_statement(FILE *out, const block *b)
 {
-    (void)fprintf(out, "    {.name = \"%s\", .is_bulk = %d, .engine = {", b->name, b->is_bulk);
+    (void)fprintf(out, "    {TIDE_SQL_INIT, .name = \"%s\", .is_bulk = %d, .engine = {", b->name, b->is_bulk);
     for (int e = 0; e < ENGINES; e++) {
         const variant *v = &b->engine[e];
         (void)fprintf(out, "\n        {");
@@ -469,7 +469,7 @@ static void emit_source(FILE *out, const char *prefix, const char *header)
     for (int i = 0; i < block_count; i++)
         if (is_statement(&blocks[i]))
             emit_statement(out, &blocks[i]);
-    (void)fprintf(out, "    {.name = 0},\n};\n\nconst tide_migration %s_migrations[] = {\n",
+    (void)fprintf(out, "    {TIDE_SQL_INIT},\n};\n\nconst tide_migration %s_migrations[] = {\n",
                   prefix);
     for (int i = 0; i < block_count; i++) {
         const block *b = &blocks[i];

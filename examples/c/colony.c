@@ -1,4 +1,4 @@
-/* colony.c - what a colony has collected, what is missing, and whether its books close.
+/* colony.c - what a colony has collected, what is missing, and whether its ledger balances.
  *
  *     colony COLONY_URL
  *
@@ -64,21 +64,21 @@ static void say_gaps(const char *url)
     }
 }
 
-static bool say_books(const char *url)
+static bool print_ledger(const char *url)
 {
     size_t i;
     json_t *line;
     json_t *audit = ask(url, "Audit", json_object());
     json_array_foreach(json_object_get(audit, "lines"), i, line)
     {
-        const json_t *books = json_object_get(line, "books");
-        if (http_number(books, "head") != 0)
-            printf("books %s %s: head %lld stored %lld lost %lld\n", http_text(line, "agent_id"),
-                   http_text(line, "data_type"), http_number(books, "head"),
-                   http_number(books, "stored"), http_number(books, "lost"));
+        const json_t *ledger = json_object_get(line, "ledger");
+        if (http_number(ledger, "head") != 0)
+            printf("ledger %s %s: head %lld stored %lld lost %lld\n", http_text(line, "agent_id"),
+                   http_text(line, "data_type"), http_number(ledger, "head"),
+                   http_number(ledger, "stored"), http_number(ledger, "lost"));
     }
     const bool is_balanced = json_is_true(json_object_get(audit, "balanced"));
-    puts(is_balanced ? "the books close" : "THE BOOKS DO NOT CLOSE");
+    puts(is_balanced ? "the ledger balances" : "THE LEDGER DOES NOT BALANCE");
     json_decref(audit);
     return is_balanced;
 }
@@ -98,5 +98,5 @@ int main(int argc, char **argv)
     json_decref(polled);
     say_rows(argv[1]);
     say_gaps(argv[1]);
-    return say_books(argv[1]) ? EXIT_SUCCESS : EXIT_FAILURE;
+    return print_ledger(argv[1]) ? EXIT_SUCCESS : EXIT_FAILURE;
 }

@@ -20,7 +20,7 @@ enum { NUMBER_SIZE = 24, TRIES = 5 };
 
 /* Statements have a text for each engine, and parameters by name. */
 static const tide_sql create_orders = {
-    .name = "create_orders",
+    TIDE_SQL_INIT, .name = "create_orders",
     .engine = {
         [TIDE_ENGINE_SQLITE] = {.text = "CREATE TABLE IF NOT EXISTS orders"
                                         " (number INTEGER PRIMARY KEY, customer TEXT NOT NULL)"},
@@ -30,7 +30,7 @@ static const tide_sql create_orders = {
 
 static const char *const order_params[] = {"number", "customer"};
 static const tide_sql insert_order = {
-    .name = "insert_order",
+    TIDE_SQL_INIT, .name = "insert_order",
     .engine = {
         [TIDE_ENGINE_SQLITE] = {"INSERT INTO orders (number, customer) VALUES (?1, ?2)",
                                 order_params, 2},
@@ -40,7 +40,7 @@ static const tide_sql insert_order = {
 
 static const char *const behind_params[] = {"behind"};
 static const tide_sql select_behind = {
-    .name = "select_behind",
+    TIDE_SQL_INIT, .name = "select_behind",
     .engine = {
         [TIDE_ENGINE_SQLITE] = {"SELECT number, customer FROM orders WHERE number > ?1"
                                 " ORDER BY number LIMIT 1000",

@@ -1,4 +1,4 @@
-// colony.mjs COLONY_URL - what a colony has collected, what is missing, and whether its books close.
+// colony.mjs COLONY_URL - what a colony has collected, what is missing, and whether its ledger balances.
 //
 //     tidemark colony --store colony.db --agent web-1=127.0.0.1:4317 &      # ready http=127.0.0.1:4320
 //     node colony.mjs http://127.0.0.1:4320
@@ -33,7 +33,7 @@ for await (const gap of gaps())
     console.log(`gap ${gap.agent_id} ${gap.data_type} ${gap.start_seq_id}..${gap.end_seq_id} ${gap.status} (${gap.reason})`);
 
 const audit = await colony.Audit();
-for (const { agent_id, data_type, books } of audit.lines)
-    if (books.head !== 0) console.log(`books ${agent_id} ${data_type}: head ${books.head} stored ${books.stored} lost ${books.lost}`);
-console.log(audit.balanced ? 'the books close' : 'THE BOOKS DO NOT CLOSE');
+for (const { agent_id, data_type, ledger } of audit.lines)
+    if (ledger.head !== 0) console.log(`ledger ${agent_id} ${data_type}: head ${ledger.head} stored ${ledger.stored} lost ${ledger.lost}`);
+console.log(audit.balanced ? 'the ledger balances' : 'THE LEDGER DOES NOT BALANCE');
 process.exitCode = audit.balanced ? 0 : 1;

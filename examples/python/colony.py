@@ -1,5 +1,5 @@
 #!/usr/bin/env python3
-"""colony.py COLONY_URL - what a colony has collected, what is missing, and whether its books close.
+"""colony.py COLONY_URL - what a colony has collected, what is missing, and whether its ledger balances.
 
     tidemark colony --store colony.db --agent web-1=127.0.0.1:4317 &      # ready http=127.0.0.1:4320
     ./colony.py http://127.0.0.1:4320
@@ -46,10 +46,10 @@ def main(url):
 
     audit = colony.Audit()
     for line in audit["lines"]:
-        books = line["books"]
-        if books["head"] != 0:
-            print(f"books {line['agent_id']} {line['data_type']}: head {books['head']} stored {books['stored']} lost {books['lost']}")
-    print("the books close" if audit["balanced"] else "THE BOOKS DO NOT CLOSE")
+        ledger = line["ledger"]
+        if ledger["head"] != 0:
+            print(f"ledger {line['agent_id']} {line['data_type']}: head {ledger['head']} stored {ledger['stored']} lost {ledger['lost']}")
+    print("the ledger balances" if audit["balanced"] else "THE LEDGER DOES NOT BALANCE")
     return 0 if audit["balanced"] else 1
 
 

@@ -1,5 +1,5 @@
 #!/usr/bin/env bash
-# colony.sh COLONY_URL - what a colony has collected, what is missing, and whether its books close. Needs tidemark and jq.
+# colony.sh COLONY_URL - what a colony has collected, what is missing, and whether its ledger balances. Needs tidemark and jq.
 #
 #     tidemark colony --store colony.db --agent web-1=127.0.0.1:4317 &      # ready http=127.0.0.1:4320
 #     ./colony.sh http://127.0.0.1:4320
@@ -18,10 +18,10 @@ tidemark=${TIDEMARK:-tidemark}
     jq -r '"gap \(.agent_id) \(.data_type) \(.start_seq_id)..\(.end_seq_id) \(.status) (\(.reason))"'
 
 status=0
-books=$("$tidemark" colony audit --json) || status=$? # 8: they do not close
-jq -r 'select(.books.head > 0) | "books \(.agent_id) \(.data_type): head \(.books.head) stored \(.books.stored) lost \(.books.lost)"' <<<"$books"
+ledger=$("$tidemark" colony audit --json) || status=$? # 8: it does not balance
+jq -r 'select(.ledger.head > 0) | "ledger \(.agent_id) \(.data_type): head \(.ledger.head) stored \(.ledger.stored) lost \(.ledger.lost)"' <<<"$ledger"
 case $status in
-0) echo 'the books close' ;;
-8) echo 'THE BOOKS DO NOT CLOSE' && exit 1 ;;
+0) echo 'the ledger balances' ;;
+8) echo 'THE LEDGER DOES NOT BALANCE' && exit 1 ;;
 *) exit "$status" ;;
 esac

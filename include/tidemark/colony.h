@@ -1,4 +1,4 @@
-/* colony.h - the agents that a colony polls, how far it has come, and whether its books close.
+/* colony.h - the agents that a colony polls, how far it has come, and whether its ledger balances.
  *
  * A colony asks agents for records and stores them as rows. Per agent, data type, session and epoch it
  * keeps a position: the numbers that were stored, are void, were lost or are still missing. The
@@ -24,7 +24,7 @@ TIDE_BEGIN_DECLS
 enum {
     TIDE_COLONY_AGENT_MAX = 128,  /* bytes of an agent's name */
     TIDE_COLONY_SESSION_MAX = 64, /* bytes of a session's id */
-    TIDE_COLONY_WORDS_MAX = 255,  /* bytes of a reason or finding */
+    TIDE_COLONY_TEXT_MAX = 255,  /* bytes of a reason or finding */
 };
 
 typedef struct tide_sink tide_colony;
@@ -47,7 +47,7 @@ TIDE_API TIDE_MUST_CHECK tide_status tide_colony_remove_agent(tide_colony *colon
 
 /* What is known of one source of numbers. head - first + 1 = stored + dead + filtered + voided +
  * lost + pending. */
-typedef struct tide_colony_books {
+typedef struct tide_colony_ledger {
     char agent_id[TIDE_COLONY_AGENT_MAX + 1];
     char data_type[TIDE_FEED_NAME_MAX + 1];
     char session_id[TIDE_COLONY_SESSION_MAX + 1]; /* "": never polled */
@@ -62,22 +62,22 @@ typedef struct tide_colony_books {
     int64_t pending;  /* not polled yet, or in an open gap */
     bool is_closed;   /* another session or epoch has followed it */
     bool is_balanced; /* of tide_colony_audit: the sum holds, and the rows are there */
-    char finding[TIDE_COLONY_WORDS_MAX + 1]; /* of tide_colony_audit; "": nothing is wrong */
-} tide_colony_books;
+    char finding[TIDE_COLONY_TEXT_MAX + 1]; /* of tide_colony_audit; "": nothing is wrong */
+} tide_colony_ledger;
 
 /* Borrowed for the call. A failure ends the listing and is returned. */
-typedef tide_status tide_colony_books_fn(void *arg, const tide_colony_books *books,
+typedef tide_status tide_colony_ledger_fn(void *arg, const tide_colony_ledger *ledger,
                                          tide_error *err);
 
 /* Every position, closed ones too, by agent and data type. */
 TIDE_API TIDE_MUST_CHECK tide_status tide_colony_positions(tide_colony *colony,
-                                                           tide_colony_books_fn *fn, void *arg,
+                                                           tide_colony_ledger_fn *fn, void *arg,
                                                            tide_error *err);
 
 /* The same, and compares each with the rows that are stored. TIDE_E_DAMAGED: some do not balance; fn
  * was called with each. No agent is asked. */
 TIDE_API TIDE_MUST_CHECK tide_status tide_colony_audit(tide_colony *colony,
-                                                       tide_colony_books_fn *fn, void *arg,
+                                                       tide_colony_ledger_fn *fn, void *arg,
                                                        tide_error *err);
 
 /* Numbers that were missing in an answer. */
@@ -90,7 +90,7 @@ typedef struct tide_colony_gap {
     int64_t first_seq; /* both ends belong to it */
     int64_t last_seq;
     const char *status; /* detected, recovering, recovered, permanent, void */
-    char reason[TIDE_COLONY_WORDS_MAX + 1];
+    char reason[TIDE_COLONY_TEXT_MAX + 1];
 } tide_colony_gap;
 
 typedef tide_status tide_colony_gap_fn(void *arg, const tide_colony_gap *gap, tide_error *err);

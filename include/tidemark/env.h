@@ -19,7 +19,9 @@ enum { TIDE_BOOT_ID_SIZE = 37 }; /* a UUID as text, with the terminator */
 
 typedef struct tide_env tide_env;
 
+/* Borrowed by the store or node that is opened with it. Every function is needed. */
 struct tide_env {
+    size_t size; /* TIDE_ENV_INIT */
     int64_t (*wall_us)(tide_env *env);
     int64_t (*mono_us)(tide_env *env);
     int64_t (*boot_us)(tide_env *env);
@@ -27,6 +29,7 @@ struct tide_env {
     void (*random)(tide_env *env, void *out, size_t len);
     void (*sleep_us)(tide_env *env, int64_t us); /* at least us; a virtual clock only advances */
 };
+#define TIDE_ENV_INIT .size = sizeof(tide_env)
 
 /* The real machine; shared, immutable, safe from any thread. */
 TIDE_API tide_env *tide_env_system(void);

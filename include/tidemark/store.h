@@ -67,11 +67,12 @@ typedef struct tide_sql_text {
 } tide_sql_text;
 
 typedef struct tide_sql {
+    size_t size; /* TIDE_SQL_INIT */
     const char *name;
-    bool
-        is_bulk; /* many rows at once: run by tide_bulk alone, cannot be prepared on every engine */
+    bool is_bulk; /* many rows at once: for statements of the library alone */
     tide_sql_text engine[TIDE_ENGINE_COUNT];
 } tide_sql;
+#define TIDE_SQL_INIT .size = sizeof(tide_sql)
 
 typedef enum tide_store_mode {
     TIDE_STORE_CREATE,   /* create what is missing, migrate what is older */

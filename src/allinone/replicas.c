@@ -83,7 +83,7 @@ static void serve_list(tide_call *call, tide_view message, void *arg)
     }
     response.replicas = pointers;
     response.n_replicas = (size_t)replicas->count;
-    tide_call_reply_message(call, &response.base);
+    tide_call_respond_message(call, &response.base);
 }
 
 static const tide_method methods[] = {

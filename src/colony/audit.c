@@ -1,4 +1,4 @@
-/* audit.c - the books, recounted.
+/* audit.c - the ledger, recounted.
  *
  * A position and its rows are of one snapshot: a colony may go on storing. Agents are gone through one by one, so that memory does not grow with their number. */
 #include "colony/audit.h"
@@ -155,7 +155,7 @@ static tide_status compare_digest(const audit *a, const tide_position *position,
 static void find_fault(tide_audit_line *line)
 {
     const tide_position *at = line->position;
-    const tide_books *b = &line->books;
+    const tide_ledger *b = &line->ledger;
     char *out = line->finding;
     const size_t size = sizeof line->finding;
     if (b->unexplained != 0)
@@ -178,7 +178,7 @@ static tide_status check_entry(audit *a, entry *e, tide_error *err)
     tide_audit_line line = {.digest = TIDE_AUDIT_NOT_ASKED};
     TIDE_OK_IF_NONE(count_rows(a, e, &line, err));
     line.position = &e->position;
-    tide_position_books(&e->position, &e->gaps, &line.books);
+    tide_position_ledger(&e->position, &e->gaps, &line.ledger);
     if (a->ask && e->position.closed_at_us == 0 && e->position.point_count > 0)
         TIDE_TRY(compare_digest(a, &e->position, &line, err));
     find_fault(&line);
@@ -207,6 +207,6 @@ tide_status tide_audit(tide_sink *sink, const char *agent_id, const char *data_t
         TIDE_TRY(check_agent(&a, agents.names[i], err));
     return a.findings == 0
                ? TIDE_OK
-               : tide_fail(err, TIDE_E_DAMAGED, "the books of %" PRId64 " positions do not close",
+               : tide_fail(err, TIDE_E_DAMAGED, "the ledgers of %" PRId64 " positions do not balance",
                            a.findings);
 }

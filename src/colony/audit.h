@@ -1,4 +1,4 @@
-/* audit.h - do the books close?
+/* audit.h - does the ledger balance?
  *
  * For every (agent, data type, session, epoch), current and closed: head - first + 1 = stored + dead + filtered + void + lost +
  * pending (position.h), and what is counted is really there: rows in the table + expired = stored, dead letters =
@@ -18,7 +18,7 @@ typedef enum tide_audit_digest {
 
 typedef struct tide_audit_line {
     const tide_position *position;
-    tide_books books;
+    tide_ledger ledger;
     int64_t rows; /* in the table */
     int64_t dead_rows;
     tide_audit_digest digest;

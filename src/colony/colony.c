@@ -37,23 +37,23 @@ tide_status tide_colony_remove_agent(tide_colony *colony, const char *agent_id, 
 /* ---- positions ---- */
 
 typedef struct listing {
-    tide_colony_books_fn *fn;
+    tide_colony_ledger_fn *fn;
     void *arg;
 } listing;
 
-static tide_colony_books make_books(const tide_position *position, const tide_books *books)
+static tide_colony_ledger make_ledger(const tide_position *position, const tide_ledger *ledger)
 {
-    tide_colony_books out = {.epoch = position->epoch,
-                             .first = books->first,
-                             .head = books->head,
-                             .stored = books->stored,
-                             .dead = books->dead,
-                             .filtered = books->filtered,
-                             .voided = books->voided,
-                             .lost = books->lost,
-                             .pending = books->pending,
+    tide_colony_ledger out = {.epoch = position->epoch,
+                             .first = ledger->first,
+                             .head = ledger->head,
+                             .stored = ledger->stored,
+                             .dead = ledger->dead,
+                             .filtered = ledger->filtered,
+                             .voided = ledger->voided,
+                             .lost = ledger->lost,
+                             .pending = ledger->pending,
                              .is_closed = position->closed_at_us > 0,
-                             .is_balanced = books->unexplained == 0};
+                             .is_balanced = ledger->unexplained == 0};
     (void)snprintf(out.agent_id, sizeof out.agent_id, "%s", position->agent_id);
     (void)snprintf(out.data_type, sizeof out.data_type, "%s", position->data_type);
     (void)snprintf(out.session_id, sizeof out.session_id, "%s", position->session_id);
@@ -64,13 +64,13 @@ static tide_status list_position(void *arg, const tide_position *position,
                                  const tide_gap_sums *gaps, tide_error *err)
 {
     const listing *l = arg;
-    tide_books sums;
-    tide_position_books(position, gaps, &sums);
-    const tide_colony_books books = make_books(position, &sums);
-    return tide_callback_check(l->fn(l->arg, &books, err), err);
+    tide_ledger sums;
+    tide_position_ledger(position, gaps, &sums);
+    const tide_colony_ledger ledger = make_ledger(position, &sums);
+    return tide_callback_check(l->fn(l->arg, &ledger, err), err);
 }
 
-tide_status tide_colony_positions(tide_colony *colony, tide_colony_books_fn *fn, void *arg,
+tide_status tide_colony_positions(tide_colony *colony, tide_colony_ledger_fn *fn, void *arg,
                                   tide_error *err)
 {
     TIDE_NEED(colony && fn, err);
@@ -81,13 +81,13 @@ tide_status tide_colony_positions(tide_colony *colony, tide_colony_books_fn *fn,
 static tide_status list_line(void *arg, const tide_audit_line *line, tide_error *err)
 {
     const listing *l = arg;
-    tide_colony_books books = make_books(line->position, &line->books);
-    books.is_balanced = line->is_balanced;
-    (void)snprintf(books.finding, sizeof books.finding, "%s", line->finding);
-    return tide_callback_check(l->fn(l->arg, &books, err), err);
+    tide_colony_ledger ledger = make_ledger(line->position, &line->ledger);
+    ledger.is_balanced = line->is_balanced;
+    (void)snprintf(ledger.finding, sizeof ledger.finding, "%s", line->finding);
+    return tide_callback_check(l->fn(l->arg, &ledger, err), err);
 }
 
-tide_status tide_colony_audit(tide_colony *colony, tide_colony_books_fn *fn, void *arg,
+tide_status tide_colony_audit(tide_colony *colony, tide_colony_ledger_fn *fn, void *arg,
                               tide_error *err)
 {
     TIDE_NEED(colony && fn, err);

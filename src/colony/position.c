@@ -153,7 +153,7 @@ const unsigned char *tide_position_digest(const tide_position *position, int64_t
                : NULL;
 }
 
-/* ---- books ---- */
+/* ---- ledger ---- */
 
 int64_t tide_position_unread(const tide_position *position, int64_t head)
 {
@@ -161,11 +161,11 @@ int64_t tide_position_unread(const tide_position *position, int64_t head)
     return head > highest ? head - highest : 0;
 }
 
-void tide_position_books(const tide_position *position, const tide_gap_sums *gaps, tide_books *out)
+void tide_position_ledger(const tide_position *position, const tide_gap_sums *gaps, tide_ledger *out)
 {
     const int64_t first = position->first > 0 ? position->first : 1;
     const int64_t head = position->head > first - 1 ? position->head : first - 1;
-    *out = (tide_books){
+    *out = (tide_ledger){
         .head = head,
         .first = first,
         .before = first - 1,

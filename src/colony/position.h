@@ -15,12 +15,12 @@
  * before    numbers below `first` are from before our time: at first contact the agent did not have them any more. An
  *           agent with state says so (first = its oldest, also when it is empty: first = head + 1). Of a foreign one's
  *           first page the lower numbers may still come: `first` stays 0 (not decided), they are held like any hole, and when the
- *           grace is over they were before our time. Books count from 1 as long as it is 0. In a session that began
+ *           grace is over they were before our time. The ledger counts from 1 as long as it is 0. In a session that began
  *           under our eyes nothing was before our time: first = 1.
  * gap       a record in sequence_gaps; its numbers are settled for the cursor, and still owed until it ends as
  *           recovered, void or permanent.
  *
- * The books: head - first + 1 = stored + dead + filtered + void + lost + pending, where pending =
+ * The ledger: head - first + 1 = stored + dead + filtered + void + lost + pending, where pending =
  * held + open gaps + unread (head - highest), each counted by itself, never as a remainder. Counts of ended gaps are
  * those of their records plus what clean-up has folded into folded_void and folded_lost.
  *
@@ -116,7 +116,7 @@ void tide_position_point(tide_position *position, int64_t seq,
 /* The digest at seq; NULL: not known. Borrowed until the position changes. */
 const unsigned char *tide_position_digest(const tide_position *position, int64_t seq);
 
-typedef struct tide_books {
+typedef struct tide_ledger {
     int64_t head;
     int64_t first;
     int64_t before;
@@ -130,7 +130,7 @@ typedef struct tide_books {
     int64_t open_gaps;
     int64_t unread;
     int64_t unexplained; /* head - first + 1 minus the sum of the rest; 0: they close */
-} tide_books;
+} tide_ledger;
 
 /* What sequence_gaps holds of a position, in numbers, by status. */
 typedef struct tide_gap_sums {
@@ -143,4 +143,4 @@ typedef struct tide_gap_sums {
 
 /* Records behind the highest that was read, up to head. */
 int64_t tide_position_unread(const tide_position *position, int64_t head);
-void tide_position_books(const tide_position *position, const tide_gap_sums *gaps, tide_books *out);
+void tide_position_ledger(const tide_position *position, const tide_gap_sums *gaps, tide_ledger *out);

@@ -49,7 +49,7 @@
  * transaction, so rows that come late or are recovered are in them, once. They outlive the rows, by 90 days.
  *
  * Retention: rows go by the batch that stored them, dead letters 30 days after they were stored. Gap records that ended are cleaned up, their widths
- * folded into the counts first: books close before and after.
+ * folded into the counts first: the ledger balances before and after.
  *
  * Threads: a sink may be used from any thread. DuckDB admits one process. */
 #pragma once

@@ -12,7 +12,7 @@
  * the commit. A holder that loses it in between is a thread of this same process, and its change still has to be
  * in place of the version it was made from: it is late, but neither twice nor out of order.
  *
- * What clean-up takes away (rows, ended gaps) is booked in source_folds by the transaction that takes it, so that books close at any time. It
+ * What clean-up takes away (rows, ended gaps) is booked in source_folds by the transaction that takes it, so that the ledger balances at any time. It
  * does not raise a position's version: pollers are not disturbed. */
 #pragma once
 

@@ -57,7 +57,7 @@ static tide_status open_instance(const tide_lake_data *data, tide_duckdb **db, t
         .may_touch_files = true,
         .keeps_order = true,
         .is_unlocked = true,
-        .cord = data->cord,
+        .cancel = data->cancel,
     };
     TIDE_CLEANUP(tide_duckdb_closep) tide_duckdb *fresh = NULL;
     TIDE_TRY(tide_duckdb_open(&fresh, NULL, &options, err));
@@ -133,7 +133,7 @@ tide_status tide_lake_data_open(tide_lake_data **out, const char *data_dir,
         return tide_no_memory(err);
     data->threads = chosen->threads;
     data->memory_max = chosen->memory_max;
-    data->cord = chosen->cord;
+    data->cancel = chosen->cancel;
     data->file_bytes = chosen->file_bytes > 0 ? chosen->file_bytes : TIDE_LAKE_FILE_BYTES_DEFAULT;
     data->env = chosen->env ? chosen->env : tide_env_system();
     data->runner = chosen->runner;

@@ -41,7 +41,7 @@ typedef struct tide_lake_data_options {
     int64_t file_bytes; /* a new file is begun beyond it (not within a partition); 0: 128 MiB */
     tide_env *env;      /* NULL: the system's */
     /* Pulling it ends what is being done with TIDE_E_INTERRUPTED, and leaves nothing behind on the disk; close the handle then. NULL: none. */
-    tide_duck_cord *cord;
+    tide_duck_cancel *cancel;
     /* Where texts of callers run (query_sandbox.h). Must outlive the handle. NULL: in this process. */
     const struct tide_lake_runner *runner;
     /* Files whose digests were compared (file_digest.h), shared by handles of one metabase. Must outlive the handle. NULL: its own. */

@@ -20,7 +20,7 @@ struct tide_lake_data {
     int64_t memory_max;
     int64_t file_bytes;
     tide_env *env;
-    tide_duck_cord *cord;
+    tide_duck_cancel *cancel;
     char *synced_dir;               /* of a table: known to be there after a crash; NULL: none */
     const tide_lake_runner *runner; /* of texts of callers; NULL: they run in this process */
     struct tide_lake_seen_files *seen; /* whose digests were compared */

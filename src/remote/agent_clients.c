@@ -83,8 +83,8 @@ tide_status tide_agent_clients_call(tide_agent_clients *links, tide_store *store
         return tide_fail(err, TIDE_E_NOT_FOUND, "there is no agent '%s'", agent_id);
     TIDE_CLEANUP(tide_client_closep) tide_client *client = NULL;
     TIDE_TRY(tide_agent_clients_client(links, row.address, &client, err));
-    TIDE_CLEANUP(tide_client_reply_done) tide_client_reply reply;
-    tide_client_reply_init(&reply);
+    TIDE_CLEANUP(tide_client_response_done) tide_client_response reply;
+    tide_client_response_init(&reply);
     const tide_client_request call = {.path = path,
                                       .message = request,
                                       .is_idempotent = true,

@@ -403,7 +403,7 @@ static tide_status request_remote(void *arg, const REPLICA(TableEventsRequest) *
                                   const REPLICA(TableEventsResponse) * *out, tide_error *err)
 {
     ProtobufCMessage *response = NULL;
-    TIDE_CLEANUP(tide_buffer_done) tide_buffer bytes = tide_buffer_of(TIDE_RPC_ANSWER_MAX);
+    TIDE_CLEANUP(tide_buffer_done) tide_buffer bytes = tide_buffer_of(TIDE_RPC_RESPONSE_MAX);
     TIDE_TRY(tide_rpc_pack(&bytes, &request->base, err));
     TIDE_TRY(tide_remote_call(arg, "TableEvents", &bytes,
                               &tidemark__replica__v1__table_events_response__descriptor, &response,

@@ -56,7 +56,7 @@ static tide_status request_offer(tide_bootstrap *b, offer *out, tide_error *err)
 {
     ProtobufCMessage *response = NULL;
     REPLICA(ListSnapshotsRequest) request = REPLICA_INIT(LIST_SNAPSHOTS_REQUEST);
-    TIDE_CLEANUP(tide_buffer_done) tide_buffer bytes = tide_buffer_of(TIDE_RPC_ANSWER_MAX);
+    TIDE_CLEANUP(tide_buffer_done) tide_buffer bytes = tide_buffer_of(TIDE_RPC_RESPONSE_MAX);
     request.make = true;
     TIDE_TRY(tide_rpc_pack(&bytes, &request.base, err));
     const tide_status status = tide_remote_call(
@@ -162,7 +162,7 @@ static tide_status fetch_piece(tide_bootstrap *b, const offer *from, int fd, int
     uint8_t digest[TIDE_SHA256_LEN];
     ProtobufCMessage *response = NULL;
     REPLICA(ReadSnapshotRequest) request = REPLICA_INIT(READ_SNAPSHOT_REQUEST);
-    TIDE_CLEANUP(tide_buffer_done) tide_buffer bytes = tide_buffer_of(TIDE_RPC_ANSWER_MAX);
+    TIDE_CLEANUP(tide_buffer_done) tide_buffer bytes = tide_buffer_of(TIDE_RPC_RESPONSE_MAX);
     request.snapshot_id = (char *)(uintptr_t)from->id;
     request.offset = (uint64_t)*offset;
     request.max_bytes = TIDE_SNAPSHOT_PIECE;

@@ -57,7 +57,7 @@ tide_status tide_wire_read_mark(tide_origin_mark *out, const REPLICA(OriginMark)
 tide_status tide_replica_put_message(tide_buffer *out, uint32_t field,
                                      const ProtobufCMessage *message, tide_error *err)
 {
-    TIDE_CLEANUP(tide_buffer_done) tide_buffer bytes = tide_buffer_of(TIDE_RPC_ANSWER_MAX);
+    TIDE_CLEANUP(tide_buffer_done) tide_buffer bytes = tide_buffer_of(TIDE_RPC_RESPONSE_MAX);
     TIDE_TRY(tide_rpc_pack(&bytes, message, err));
     return tide_rpc_put_bytes(out, field, tide_buffer_view(&bytes), err);
 }

@@ -32,8 +32,8 @@ tide_status tide_remote_call(tide_remote *remote, const char *method, const tide
 {
     char path[ADDRESS_MAX + sizeof SERVICE + METHOD_MAX];
     (void)snprintf(path, sizeof path, "%s%s%s", remote->under, SERVICE, method);
-    TIDE_CLEANUP(tide_client_reply_done) tide_client_reply reply;
-    tide_client_reply_init(&reply);
+    TIDE_CLEANUP(tide_client_response_done) tide_client_response reply;
+    tide_client_response_init(&reply);
     const tide_client_request call = {
         .path = path,
         .message = tide_view_bytes(request->len > 0 ? request->ptr : "", request->len),
@@ -58,7 +58,7 @@ static tide_status remote_marks(void *arg, const tide_peer_marks *others, tide_p
     tide_remote *remote = arg;
     ProtobufCMessage *response = NULL;
     REPLICA(GetMarksRequest) request = REPLICA_INIT(GET_MARKS_REQUEST);
-    TIDE_CLEANUP(tide_buffer_done) tide_buffer bytes = tide_buffer_of(TIDE_RPC_ANSWER_MAX);
+    TIDE_CLEANUP(tide_buffer_done) tide_buffer bytes = tide_buffer_of(TIDE_RPC_RESPONSE_MAX);
     request.with_tables = true;
     if (others) {
         request.node.data = (uint8_t *)others->node.bytes;
@@ -88,7 +88,7 @@ static tide_status remote_offer(void *arg, const tide_peer_table *tables, int co
                                 tide_error *err)
 {
     ProtobufCMessage *response = NULL;
-    TIDE_CLEANUP(tide_buffer_done) tide_buffer bytes = tide_buffer_of(TIDE_RPC_ANSWER_MAX);
+    TIDE_CLEANUP(tide_buffer_done) tide_buffer bytes = tide_buffer_of(TIDE_RPC_RESPONSE_MAX);
     TIDE_TRY(tide_wire_put_tables(&bytes, 1, tables, count, err));
     TIDE_TRY(tide_remote_call(arg, "OfferTables", &bytes,
                               &tidemark__replica__v1__offer_tables_response__descriptor, &response,
@@ -116,7 +116,7 @@ static tide_status remote_read(void *arg, const tide_node_id *origin, int64_t ep
 {
     ProtobufCMessage *response = NULL;
     REPLICA(ReadEventsRequest) request = REPLICA_INIT(READ_EVENTS_REQUEST);
-    TIDE_CLEANUP(tide_buffer_done) tide_buffer bytes = tide_buffer_of(TIDE_RPC_ANSWER_MAX);
+    TIDE_CLEANUP(tide_buffer_done) tide_buffer bytes = tide_buffer_of(TIDE_RPC_RESPONSE_MAX);
     tide_peer_page_clear(page);
     request.origin.data = (uint8_t *)origin->bytes;
     request.origin.len = TIDE_NODE_LEN;
@@ -137,7 +137,7 @@ static tide_status remote_push(void *arg, const tide_origin_mark *mark, const ti
     ProtobufCMessage *response = NULL;
     REPLICA(OriginMark) of = tide_wire_mark(mark);
     REPLICA(PushEventsRequest) request = REPLICA_INIT(PUSH_EVENTS_REQUEST);
-    TIDE_CLEANUP(tide_buffer_done) tide_buffer bytes = tide_buffer_of(TIDE_RPC_ANSWER_MAX);
+    TIDE_CLEANUP(tide_buffer_done) tide_buffer bytes = tide_buffer_of(TIDE_RPC_RESPONSE_MAX);
     request.mark = &of;
     TIDE_TRY(tide_rpc_pack(&bytes, &request.base, err));
     for (int i = 0; i < page->count; i++)
@@ -175,7 +175,7 @@ static tide_status append_digests(const REPLICA(DigestsResponse) * answer, tide_
 tide_status tide_remote_digests(tide_remote *remote, tide_digest_fn *fn, void *arg, tide_error *err)
 {
     ProtobufCMessage *response = NULL;
-    TIDE_CLEANUP(tide_buffer_done) tide_buffer bytes = tide_buffer_of(TIDE_RPC_ANSWER_MAX);
+    TIDE_CLEANUP(tide_buffer_done) tide_buffer bytes = tide_buffer_of(TIDE_RPC_RESPONSE_MAX);
     TIDE_TRY(tide_remote_call(remote, "Digests", &bytes,
                               &tidemark__replica__v1__digests_response__descriptor, &response,
                               err));

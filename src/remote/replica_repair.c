@@ -37,7 +37,7 @@ static tide_status remote_split(void *arg, const char *table, uint64_t schema,
 {
     ProtobufCMessage *response = NULL;
     REPLICA(RangeDigestsRequest) request = REPLICA_INIT(RANGE_DIGESTS_REQUEST);
-    TIDE_CLEANUP(tide_buffer_done) tide_buffer bytes = tide_buffer_of(TIDE_RPC_ANSWER_MAX);
+    TIDE_CLEANUP(tide_buffer_done) tide_buffer bytes = tide_buffer_of(TIDE_RPC_RESPONSE_MAX);
     request.table = (char *)table;
     request.schema = schema;
     request.after = bytes_of(range->after);
@@ -56,7 +56,7 @@ static tide_status remote_states(void *arg, const char *table, uint64_t schema,
 {
     ProtobufCMessage *response = NULL;
     REPLICA(ReadRowsRequest) request = REPLICA_INIT(READ_ROWS_REQUEST);
-    TIDE_CLEANUP(tide_buffer_done) tide_buffer bytes = tide_buffer_of(TIDE_RPC_ANSWER_MAX);
+    TIDE_CLEANUP(tide_buffer_done) tide_buffer bytes = tide_buffer_of(TIDE_RPC_RESPONSE_MAX);
     (void)max_bytes; /* the server has its own bound, the same */
     request.table = (char *)table;
     request.schema = schema;
@@ -75,7 +75,7 @@ static tide_status remote_merge(void *arg, const char *table, uint64_t schema,
 {
     ProtobufCMessage *response = NULL;
     REPLICA(MergeRowsRequest) request = REPLICA_INIT(MERGE_ROWS_REQUEST);
-    TIDE_CLEANUP(tide_buffer_done) tide_buffer bytes = tide_buffer_of(TIDE_RPC_ANSWER_MAX);
+    TIDE_CLEANUP(tide_buffer_done) tide_buffer bytes = tide_buffer_of(TIDE_RPC_RESPONSE_MAX);
     request.table = (char *)table;
     request.schema = schema;
     request.node = bytes_of(tide_view_bytes(theirs->node.bytes, TIDE_NODE_LEN));

@@ -186,7 +186,7 @@ tide_status tide_node_begin_epoch_in(tide_foreign_tx *tx, const tide_node_id *id
                                      const char *reason, const char *evidence, tide_error *err)
 {
     TIDE_TRY(add_epoch(tx, id, epoch, reason, evidence, err));
-    return tide_foreign_settle(tx, epoch, err);
+    return tide_foreign_record_identity(tx, epoch, err);
 }
 
 /* A copy is another node; a file that was put back is the same one in a new epoch. */
@@ -212,7 +212,7 @@ tide_status tide_node_establish_in(tide_foreign_tx *tx, tide_node_id *id, int64_
     }
     if (reason)
         TIDE_TRY(add_epoch(tx, id, *epoch, reason, evidence, err));
-    return tide_foreign_settle(tx, *epoch, err);
+    return tide_foreign_record_identity(tx, *epoch, err);
 }
 
 static tide_status establish(tide_foreign_tx *tx, void *arg, tide_error *err)

@@ -187,7 +187,7 @@ static void serve_metrics(tide_call *call, tide_view body, void *arg)
     if (status < TIDE_OK)
         tide_call_end(call, status, &err);
     else
-        tide_call_http_reply(call, 200, tide_metrics_content_type(format), tide_buffer_view(&text));
+        tide_call_http_respond(call, 200, tide_metrics_content_type(format), tide_buffer_view(&text));
 }
 
 /* ---- health ---- */
@@ -196,7 +196,7 @@ static void serve_healthz(tide_call *call, tide_view body, void *arg)
 {
     (void)body;
     (void)arg;
-    tide_call_http_reply(call, 200, "text/plain; charset=utf-8", tide_view_of("ok\n"));
+    tide_call_http_respond(call, 200, "text/plain; charset=utf-8", tide_view_of("ok\n"));
 }
 
 /* False: why->text has the reason. */
@@ -251,7 +251,7 @@ static void serve_readyz(tide_call *call, tide_view body, void *arg)
         (void)snprintf(text, sizeof text, "not ready: %s\n", why.text);
     else if (!is_ready)
         (void)snprintf(text, sizeof text, "not ready: starting or draining\n");
-    tide_call_http_reply(call, is_ready ? 200 : 503, "text/plain; charset=utf-8",
+    tide_call_http_respond(call, is_ready ? 200 : 503, "text/plain; charset=utf-8",
                          tide_view_of(text));
 }
 

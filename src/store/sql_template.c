@@ -25,7 +25,7 @@ tide_status tide_template_quote(tide_buffer *out, const char *name)
     return tide_buffer_append_byte(out, '"');
 }
 
-static bool has_word(const char *words, const char *word)
+static bool has_keyword(const char *words, const char *word)
 {
     const size_t len = strlen(word);
     for (const char *at = words; at && (at = strstr(at, word)); at += len)
@@ -41,7 +41,7 @@ static bool is_set(const filler *f, const char *flag)
     for (int i = 0; i < f->depth; i++)
         if (f->items[i]->flags)
             words = f->items[i]->flags;
-    return has_word(words, wanted ? flag : flag + 1) == wanted;
+    return has_keyword(words, wanted ? flag : flag + 1) == wanted;
 }
 
 static const tide_template_list *find_in(const tide_template_list *lists, int count,

@@ -63,7 +63,7 @@ static void serve_file(tide_call *call, tide_view body, void *arg)
     (void)arg;
     const embedded *file = find_file(tide_call_path(call));
     if (!file) {
-        tide_call_http_reply(call, 404, "text/plain; charset=utf-8", tide_view_of("not here\n"));
+        tide_call_http_respond(call, 404, "text/plain; charset=utf-8", tide_view_of("not here\n"));
         return;
     }
     char tag[TIDE_DIGEST128_TEXT_SIZE + 2];
@@ -77,9 +77,9 @@ static void serve_file(tide_call *call, tide_view body, void *arg)
     tide_call_add_header(call, "referrer-policy", "no-referrer");
     tide_call_add_header(call, "cross-origin-opener-policy", "same-origin");
     if (known && strcmp(known, tag) == 0)
-        tide_call_http_reply(call, 304, NULL, (tide_view){.len = 0});
+        tide_call_http_respond(call, 304, NULL, (tide_view){.len = 0});
     else
-        tide_call_http_reply(call, 200, file->type, contents);
+        tide_call_http_respond(call, 200, file->type, contents);
 }
 
 static const tide_route file_routes[] = {
@@ -96,24 +96,24 @@ struct tide_web {
     const char *place;
 };
 
-static void reply_json(tide_call *call, const char *text)
+static void respond_json(tide_call *call, const char *text)
 {
     tide_call_add_header(call, "cache-control", "no-store");
-    tide_call_http_reply(call, 200, "application/json", tide_view_of(text));
+    tide_call_http_respond(call, 200, "application/json", tide_view_of(text));
 }
 
 /* What the page shows: views of which nothing is served here are left out. */
 static void serve_about(tide_call *call, tide_view body, void *arg)
 {
     (void)body;
-    reply_json(call, ((const tide_web *)arg)->about);
+    respond_json(call, ((const tide_web *)arg)->about);
 }
 
 /* The path on this machine's disk needs the role read. */
 static void serve_place(tide_call *call, tide_view body, void *arg)
 {
     (void)body;
-    reply_json(call, ((const tide_web *)arg)->place);
+    respond_json(call, ((const tide_web *)arg)->place);
 }
 
 static const tide_route about_routes[] = {

@@ -1,4 +1,4 @@
-/* Do the books close, and does the audit notice when they do not? */
+/* Does the ledger balance, and does the audit notice when it does not? */
 #include <stdio.h>
 #include <string.h>
 
@@ -10,7 +10,7 @@ typedef struct lines {
     int bad;
     int equal;
     char finding[256];
-    tide_books books; /* of telemetry */
+    tide_ledger ledger; /* of telemetry */
 } lines;
 
 static tide_status keep_line(void *arg, const tide_audit_line *line, tide_error *err)
@@ -20,7 +20,7 @@ static tide_status keep_line(void *arg, const tide_audit_line *line, tide_error 
     l->count++;
     l->equal += line->digest == TIDE_AUDIT_EQUAL;
     if (strcmp(line->position->data_type, "telemetry") == 0)
-        l->books = line->books;
+        l->ledger = line->ledger;
     if (!line->is_balanced) {
         l->bad++;
         (void)snprintf(l->finding, sizeof l->finding, "%s", line->finding);
@@ -55,24 +55,24 @@ static tide_status run_statement(tide_tx *tx, void *arg, tide_error *err)
 /* Somebody's own SQL, past the sink. */
 static void tamper(rig *r, const char *text)
 {
-    const tide_sql sql = {.name = "tamper",
+    const tide_sql sql = {TIDE_SQL_INIT, .name = "tamper",
                           .engine = {{.text = text, .params = NULL, .param_count = 0},
                                      {.text = text, .params = NULL, .param_count = 0}}};
     assert_ok_err(tide_store_write(r->t->store, run_statement, (void *)&sql, &r->err), &r->err);
 }
 
 /* All terms of the ledger are there, and add up. */
-static void the_books_of_a_sound_store_close(void **state)
+static void the_ledger_of_a_sound_store_balances(void **state)
 {
     rig *r = make_polled(state);
     lines l;
     assert_ok_err(run_audit(r, &l), &r->err);
     assert_true(l.count > 1);
-    assert_int_equal(20, l.books.head);
-    assert_int_equal(1, l.books.first);
-    assert_int_equal(0, l.books.before);
-    assert_int_equal(20, l.books.stored);
-    assert_int_equal(0, l.books.unexplained);
+    assert_int_equal(20, l.ledger.head);
+    assert_int_equal(1, l.ledger.first);
+    assert_int_equal(0, l.ledger.before);
+    assert_int_equal(20, l.ledger.stored);
+    assert_int_equal(0, l.ledger.unexplained);
     assert_true(l.equal >= 1);
     /* what is unread is pending, and no fault */
     rig_put(&r->agents[0], "telemetry", 5);
@@ -129,7 +129,7 @@ static void a_history_that_differs_is_noticed(void **state)
     rig_free(r);
 }
 
-/* An agent that is away cannot be compared with: the books close all the same. */
+/* An agent that is away cannot be compared with: the ledger balances all the same. */
 static void an_agent_that_is_away_is_no_finding(void **state)
 {
     rig *r = make_polled(state);
@@ -166,7 +166,7 @@ static void closed_positions_and_single_agents_are_audited(void **state)
 TEST_FILE()
 {
     const struct CMUnitTest tests[] = {
-        STORE_CASE(the_books_of_a_sound_store_close),
+        STORE_CASE(the_ledger_of_a_sound_store_balances),
         STORE_CASE(a_row_deleted_by_hand_is_noticed),
         STORE_CASE(a_count_changed_by_hand_is_noticed),
         STORE_CASE(a_history_that_differs_is_noticed),

@@ -370,7 +370,7 @@ static void a_record_that_cannot_be_read_becomes_a_dead_letter(void **state)
 
 /* ---- nonsense ---- */
 
-/* Bad input: duplicate numbers, numbers out of order, of 0, from far ahead, above 2^63-1. Whatever comes is contained: the books
+/* Bad input: duplicate numbers, numbers out of order, of 0, from far ahead, above 2^63-1. Whatever comes is contained: the ledger
  * balance, no row is there twice, the checkpoint does not run away, and the poller goes on when the agent comes to its senses. */
 static void nonsense_numbers_are_contained(void **state)
 {

@@ -289,7 +289,7 @@ static void restore_from(rig_agent *a, const char *name, bool with_evidence)
 }
 
 /* An epoch was left for an older copy of the agent, and comes back under its own id, noticed or not, written on, and again: what was
- * read of it is recognised, what is new is read, and the books close. */
+ * read of it is recognised, what is new is read, and the ledger balances. */
 static void an_epoch_that_comes_back_after_an_older_copy_is_read_on(void **state)
 {
     enum { ROUNDS = 8 };

@@ -1,4 +1,4 @@
-/* Positions: points at doubling distances, held holes, copies, books. */
+/* Positions: points at doubling distances, held holes, copies, ledger. */
 #include "colony/position.h"
 
 #include <string.h>
@@ -106,7 +106,7 @@ static void a_copy_is_its_own(void **state)
 }
 
 /* head - first + 1 = stored + dead + filtered + void + lost + pending; pending from the holes, not a remainder. */
-static void books_close_or_say_what_is_missing(void **state)
+static void a_ledger_balances_or_says_what_is_missing(void **state)
 {
     (void)state;
     TIDE_CLEANUP(tide_position_done) tide_position p;
@@ -123,8 +123,8 @@ static void books_close_or_say_what_is_missing(void **state)
     p.folded_void = 3;
     p.folded_lost = 2;
     const tide_gap_sums gaps = {.open = 10, .voided = 7, .permanent = 8, .recovered = 99};
-    tide_books b;
-    tide_position_books(&p, &gaps, &b);
+    tide_ledger b;
+    tide_position_ledger(&p, &gaps, &b);
     assert_int_equal(b.before, 100);
     assert_int_equal(b.voided, 10);
     assert_int_equal(b.lost, 10);
@@ -133,7 +133,7 @@ static void books_close_or_say_what_is_missing(void **state)
     assert_int_equal(b.pending, 40);
     assert_int_equal(b.unexplained, 0);
     p.stored--;
-    tide_position_books(&p, &gaps, &b);
+    tide_position_ledger(&p, &gaps, &b);
     assert_int_equal(b.unexplained, 1);
 }
 
@@ -143,8 +143,8 @@ static void an_empty_position_is_balanced(void **state)
     (void)state;
     TIDE_CLEANUP(tide_position_done) tide_position p;
     tide_position_init(&p, "a", "telemetry");
-    tide_books b;
-    tide_position_books(&p, &(tide_gap_sums){.open = 0}, &b);
+    tide_ledger b;
+    tide_position_ledger(&p, &(tide_gap_sums){.open = 0}, &b);
     assert_int_equal(b.first, 1);
     assert_int_equal(b.before, 0);
     assert_int_equal(b.head, 0);
@@ -158,7 +158,7 @@ TEST_FILE()
         cmocka_unit_test(points_stay_in_order),
         cmocka_unit_test(held_holes_keep_their_age),
         cmocka_unit_test(a_copy_is_its_own),
-        cmocka_unit_test(books_close_or_say_what_is_missing),
+        cmocka_unit_test(a_ledger_balances_or_says_what_is_missing),
         cmocka_unit_test(an_empty_position_is_balanced),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);

@@ -335,10 +335,10 @@ static tide_status print_line(void *arg, const tide_audit_line *line, tide_error
                       "void %lld lost %lld pending %lld rows %lld)\n",
                       line->position->agent_id, line->position->data_type,
                       line->position->session_id, (long long)line->position->epoch, line->finding,
-                      (long long)line->books.head, (long long)line->books.first,
-                      (long long)line->books.stored, (long long)line->books.dead,
-                      (long long)line->books.voided, (long long)line->books.lost,
-                      (long long)line->books.pending, (long long)line->rows);
+                      (long long)line->ledger.head, (long long)line->ledger.first,
+                      (long long)line->ledger.stored, (long long)line->ledger.dead,
+                      (long long)line->ledger.voided, (long long)line->ledger.lost,
+                      (long long)line->ledger.pending, (long long)line->rows);
     return TIDE_OK;
 }
 

@@ -40,10 +40,10 @@ static void give_point(int64_t seq)
     tide_position_point(&ledger_source(&L, ledger_at(&L)->source_id)->position, seq, digest);
 }
 
-static tide_books books_of(int64_t source_id)
+static tide_ledger ledger_of(int64_t source_id)
 {
-    tide_books out;
-    ledger_books(&L, &ledger_source(&L, source_id)->position, &out);
+    tide_ledger out;
+    ledger_totals(&L, &ledger_source(&L, source_id)->position, &out);
     assert_int_equal(out.unexplained, 0);
     return out;
 }
@@ -75,7 +75,7 @@ static void a_new_session_closes_the_old_one_and_begins_at_its_first_number(void
     const tide_position *closed = &ledger_source(&L, 1)->position;
     assert_string_equal(closed->closed_reason, "session changed");
     assert_int_equal(closed->closed_at_us, L.now_us);
-    tide_books b = books_of(1);
+    tide_ledger b = ledger_of(1);
     assert_int_equal(b.stored, 6);
     assert_int_equal(b.lost, 6);
     assert_int_equal(b.pending, 0);
@@ -121,8 +121,8 @@ static void a_wiped_foreign_agent_begins_at_1(void **state)
     assert_ok(ledger_poll(&L, 0, &a));
     answer_begin(&a, "s2");
     assert_ok(ledger_poll(&L, 6, &a));
-    assert_int_equal(books_of(1).first, 5); /* decided when it closed */
-    assert_int_equal(books_of(1).lost, 0);
+    assert_int_equal(ledger_of(1).first, 5); /* decided when it closed */
+    assert_int_equal(ledger_of(1).lost, 0);
     assert_int_equal(ledger_at(&L)->first, 1);
     answer_begin(&a, "s2");
     answer_foreign_run(&a, 3, 4);
@@ -143,7 +143,7 @@ static void a_session_that_comes_back_is_opened_again(void **state)
     answer_begin(&a, "s2");
     answer_state(&a, 1, 1, 0, 0);
     assert_ok(ledger_poll(&L, 5, &a));
-    assert_int_equal(books_of(1).lost, 3);
+    assert_int_equal(ledger_of(1).lost, 3);
 
     answer_begin(&a, "s1");
     answer_state(&a, 1, 1, 0, 8);
@@ -226,9 +226,9 @@ static void a_later_epoch_begins_when_the_earlier_one_is_read(void **state)
     answer_epoch(&a, 4, 16, "four", "copied");
     assert_ok(ledger_poll(&L, 8, &a));
     assert_true(L.last.is_closing);
-    assert_int_equal(books_of(1).stored, 9);
-    assert_int_equal(books_of(1).open_gaps, 1);
-    assert_int_equal(books_of(1).head, 10);
+    assert_int_equal(ledger_of(1).stored, 9);
+    assert_int_equal(ledger_of(1).open_gaps, 1);
+    assert_int_equal(ledger_of(1).head, 10);
     assert_int_equal(ledger_at(&L)->epoch, 3);
     assert_string_equal(ledger_at(&L)->epoch_id, "three");
     assert_int_equal(ledger_at(&L)->first, 11);
@@ -242,7 +242,7 @@ static void a_later_epoch_begins_when_the_earlier_one_is_read(void **state)
     answer_epoch(&a, 3, 11, "three", "copied");
     answer_epoch(&a, 4, 16, "four", "copied");
     assert_ok(ledger_poll(&L, 10, &a));
-    assert_int_equal(books_of(2).stored, 5);
+    assert_int_equal(ledger_of(2).stored, 5);
     assert_int_equal(ledger_at(&L)->epoch, 4);
     assert_int_equal(ledger_at(&L)->first, 16);
 
@@ -254,8 +254,8 @@ static void a_later_epoch_begins_when_the_earlier_one_is_read(void **state)
     answer_epoch(&a, 3, 11, "three", "copied");
     answer_epoch(&a, 4, 16, "four", "copied");
     assert_ok(ledger_recover(&L, ledger_gap_at(&L, 1, 10)->id, 9, 3, &a));
-    assert_int_equal(books_of(1).stored, 10);
-    assert_int_equal(books_of(1).pending, 0);
+    assert_int_equal(ledger_of(1).stored, 10);
+    assert_int_equal(ledger_of(1).pending, 0);
     assert_int_not_equal(ledger_source(&L, 1)->position.closed_at_us, 0);
 }
 
@@ -300,7 +300,7 @@ static void what_was_stated_and_cut_off_is_lost(void **state)
     answer_epoch(&a, 2, 6, "two", "restored");
     assert_ok(ledger_poll(&L, 5, &a));
     assert_string_equal(ledger_source(&L, 1)->position.closed_reason, "restored");
-    assert_int_equal(books_of(1).lost, 4);
+    assert_int_equal(ledger_of(1).lost, 4);
     assert_string_equal(ledger_gap_at(&L, 1, 6)->reason, "restored");
     assert_int_equal(ledger_at(&L)->first, 6);
     answer_begin(&a, "s1");
@@ -327,7 +327,7 @@ static void an_epoch_that_began_below_what_was_read_parts_the_histories(void **s
     answer_state(&a, 2, 1, 6, 6);
     answer_epoch(&a, 2, 6, "two", "restored");
     assert_ok(ledger_poll(&L, 9, &a));
-    assert_int_equal(books_of(1).stored, 6); /* kept, and never mixed */
+    assert_int_equal(ledger_of(1).stored, 6); /* kept, and never mixed */
     assert_int_equal(ledger_gap_at(&L, 1, 3)->status, TIDE_GAP_DETECTED); /* both have it */
     assert_int_equal(ledger_gap_at(&L, 1, 7)->status, TIDE_GAP_PERMANENT);
     assert_string_equal(ledger_gap_at(&L, 1, 7)->reason, "restored");
@@ -372,7 +372,7 @@ static void a_diverged_history_is_left_behind_the_last_common_point(void **state
     read_and_mark();
     assert_ok(poll_diverged(10, 26, "diverged", 2));
     assert_string_equal(ledger_source(&L, 1)->position.closed_reason, "diverged");
-    tide_books b = books_of(1);
+    tide_ledger b = ledger_of(1);
     assert_int_equal(b.stored, 27);
     assert_int_equal(b.lost, 7);      /* 21-22, 31-35 */
     assert_int_equal(b.open_gaps, 1); /* 5 is of the history that both have */
@@ -464,7 +464,7 @@ static void a_divergence_without_a_common_point_begins_where_we_began(void **sta
     (void)state;
     diverge_with_nothing_in_common(15);
     assert_int_equal(ledger_at(&L)->first, 11);
-    assert_int_equal(books_of(2).before, 10);
+    assert_int_equal(ledger_of(2).before, 10);
 }
 
 /* But nothing that the new history still has is passed over: it was never read. */
@@ -515,8 +515,8 @@ static void a_foreign_agent_that_learns_to_state_its_epoch_goes_on(void **state)
     answer_record_run(&a, 9, 10);
     answer_state(&a, 5, 1, 10, 10);
     assert_ok(ledger_poll(&L, 8, &a));
-    assert_int_equal(books_of(1).first, 3);
-    assert_int_equal(books_of(1).open_gaps, 2);
+    assert_int_equal(ledger_of(1).first, 3);
+    assert_int_equal(ledger_of(1).open_gaps, 2);
     assert_int_equal(ledger_at(&L)->epoch, 5);
     assert_int_equal(ledger_at(&L)->first, 9);
     answer_begin(&a, "s1");

@@ -204,7 +204,7 @@ tide_gap *ledger_gap_at(ledger *l, int64_t source_id, int64_t start)
     return NULL;
 }
 
-void ledger_books(const ledger *l, const tide_position *position, tide_books *out)
+void ledger_totals(const ledger *l, const tide_position *position, tide_ledger *out)
 {
     tide_gap_sums sums = {0};
     for (int i = 0; i < l->gap_count; i++) {
@@ -217,7 +217,7 @@ void ledger_books(const ledger *l, const tide_position *position, tide_books *ou
         sums.permanent += gap->status == TIDE_GAP_PERMANENT ? width : 0;
         sums.recovered += gap->status == TIDE_GAP_RECOVERED ? width : 0;
     }
-    tide_position_books(position, &sums, out);
+    tide_position_ledger(position, &sums, out);
 }
 
 /* Marks of the gap records of a source, up to LEDGER_SEQ_MAX: 1 not recovered, 2 recovered. */
@@ -283,11 +283,11 @@ static void check_held(const tide_position *p)
 static void check_source(const ledger *l, source *src)
 {
     const tide_position *p = &src->position;
-    tide_books books;
-    ledger_books(l, p, &books);
-    if (books.unexplained != 0)
-        fail_msg("books of session %s epoch %lld: %lld unexplained", p->session_id,
-                 (long long)p->epoch, (long long)books.unexplained);
+    tide_ledger totals;
+    ledger_totals(l, p, &totals);
+    if (totals.unexplained != 0)
+        fail_msg("totals of session %s epoch %lld: %lld unexplained", p->session_id,
+                 (long long)p->epoch, (long long)totals.unexplained);
     check_fates(l, src);
     const int64_t contiguous = tide_cursor_contiguous(&p->cursor);
     /* An epoch of which nothing was read may turn out to be another one, that begins further down. */

@@ -4,7 +4,7 @@
  * network. Records are spans whose timestamp (uid) tells histories apart.
  *
  * The ledger keeps positions, gap records and the fate of every number up to LEDGER_SEQ_MAX, and checks after each change:
- * the books of every position close, every number has exactly one fate, none is stored twice, cursors do not go back. */
+ * the totals of every position close, every number has exactly one fate, none is stored twice, cursors do not go back. */
 #pragma once
 
 #include "base/buffer.h"
@@ -93,7 +93,7 @@ tide_gap *ledger_gap(ledger *l, int64_t id);
 /* The gap of this source that begins there; NULL: none. */
 tide_gap *ledger_gap_at(ledger *l, int64_t source_id, int64_t start);
 source *ledger_source(ledger *l, int64_t source_id);
-void ledger_books(const ledger *l, const tide_position *position, tide_books *out);
+void ledger_totals(const ledger *l, const tide_position *position, tide_ledger *out);
 /* "1-3 5" of what is stored of the current position. */
 void assert_stored(const ledger *l, const char *want);
 /* "4-4 detected missing; 7-9 permanent expired" of all gap records of the current position, by start. */

@@ -52,10 +52,10 @@ static int64_t open_foreign_4_to_9(void)
     return ledger_gap_at(&L, 1, 4)->id;
 }
 
-static tide_books books(void)
+static tide_ledger totals(void)
 {
-    tide_books out;
-    ledger_books(&L, ledger_at(&L), &out);
+    tide_ledger out;
+    ledger_totals(&L, ledger_at(&L), &out);
     assert_int_equal(out.unexplained, 0);
     return out;
 }
@@ -80,7 +80,7 @@ static void an_answer_takes_a_gap_apart(void **state)
     assert_int_equal(ledger_gap_at(&L, 1, 4)->id, id);
     assert_int_equal(ledger_gap_at(&L, 1, 5)->recovered_at_us, L.now_us);
     assert_int_equal(ledger_gap_at(&L, 1, 8)->attempts, 1);
-    const tide_books b = books();
+    const tide_ledger b = totals();
     assert_int_equal(b.stored, 6);
     assert_int_equal(b.dead, 1);
     assert_int_equal(b.voided, 2);
@@ -139,7 +139,7 @@ static void undecodable_records_end_a_gap(void **state)
     answer_state(&a, 1, 1, 6, 10);
     assert_ok(ledger_recover(&L, id, 3, ATTEMPT_MAX, &a));
     assert_gaps(&L, "4-6 recovered missing; 7-9 detected missing");
-    assert_int_equal(books().dead, 2);
+    assert_int_equal(totals().dead, 2);
     answer_begin(&a, "s1");
     answer_dead(&a, 0);
     answer_state(&a, 1, 1, 9, 10);
@@ -226,7 +226,7 @@ static void a_foreign_gap_above_served_numbers_is_void(void **state)
         assert_ok(ledger_recover(&L, id, 1, ATTEMPT_MAX, &a));
     }
     assert_gaps(&L, "4-9 void presumed");
-    assert_int_equal(books().voided, 6);
+    assert_int_equal(totals().voided, 6);
     assert_int_equal(L.last.voided, 1);
     answer_begin(&a, "s1");
     answer_foreign(&a, 7, 7);
@@ -328,7 +328,7 @@ static void a_reset_reads_what_a_foreign_agent_shows_below_the_first_page(void *
         assert_ok(ledger_poll(&L, 0, &a));
         L.mono_us += INT64_C(10) * SECOND;
     }
-    assert_int_equal(books().before, 6);
+    assert_int_equal(totals().before, 6);
     assert_ok_err(tide_settle_move(&change, ledger_at(&L), 0, L.now_us, &err), &err);
     L.may_go_back = true;
     ledger_apply(&L, &change);
@@ -339,7 +339,7 @@ static void a_reset_reads_what_a_foreign_agent_shows_below_the_first_page(void *
     assert_ok(ledger_poll(&L, 0, &a));
     assert_stored(&L, "2-3 5-8");
     assert_gaps(&L, "2-3 recovered missing; 4-4 detected missing; 5-6 recovered missing");
-    assert_int_equal(books().before, 1);
+    assert_int_equal(totals().before, 1);
     assert_int_equal(ledger_at(&L)->last_seq, 8);
 }
 
@@ -378,7 +378,7 @@ static void moving_forward_records_what_is_skipped(void **state)
     ledger_apply(&L, &change);
     assert_gaps(&L, "4-15 permanent operator");
     assert_int_equal(ledger_at(&L)->last_seq, 15);
-    assert_int_equal(books().unread, 5);
+    assert_int_equal(totals().unread, 5);
     assert_status(TIDE_E_INVALID, tide_settle_move(&change, &L.empty, 0, L.now_us, &err));
 }
 

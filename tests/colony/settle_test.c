@@ -54,10 +54,10 @@ static tide_status poll_run(int64_t first, int64_t last, int64_t head)
     return ledger_poll(&L, first - 1, &a);
 }
 
-static tide_books books(void)
+static tide_ledger totals(void)
 {
-    tide_books out;
-    ledger_books(&L, ledger_at(&L), &out);
+    tide_ledger out;
+    ledger_totals(&L, ledger_at(&L), &out);
     assert_int_equal(out.unexplained, 0);
     return out;
 }
@@ -84,14 +84,14 @@ static void a_missing_number_is_held_and_then_a_gap(void **state)
     assert_stored(&L, "1-3 5-6");
     assert_gaps(&L, "");
     assert_int_equal(ledger_at(&L)->last_seq, 3);
-    assert_int_equal(books().held, 1);
+    assert_int_equal(totals().held, 1);
     pass(9);
     assert_status(TIDE_NONE, FOREIGN(3, 5, 6));
     pass(1);
     assert_ok(FOREIGN(3, 5, 6));
     assert_gaps(&L, "4-4 detected missing");
     assert_int_equal(ledger_at(&L)->last_seq, 6);
-    assert_int_equal(books().open_gaps, 1);
+    assert_int_equal(totals().open_gaps, 1);
     assert_int_equal(L.last.detected, 1);
 }
 
@@ -104,7 +104,7 @@ static void continuous_numbers_have_no_gap(void **state)
     assert_status(TIDE_NONE, poll_foreign(5, "s1", NULL, 0));
     assert_gaps(&L, "");
     assert_int_equal(ledger_at(&L)->last_seq, 5);
-    assert_int_equal(books().pending, 0);
+    assert_int_equal(totals().pending, 0);
 }
 
 /* Seed: gap between checkpoint and first received ID. */
@@ -181,7 +181,7 @@ static void a_page_that_ends_below_a_hole_gives_nothing_up(void **state)
     pass(10);
     assert_ok(FOREIGN(0, 1, 2, 3, 5));
     assert_gaps(&L, "4-4 detected missing");
-    assert_int_equal(books().held, 2);
+    assert_int_equal(totals().held, 2);
     assert_ok(FOREIGN(6, 7, 8, 9));
     assert_stored(&L, "1-3 5-9");
 }
@@ -249,8 +249,8 @@ static void too_many_holes_become_gaps(void **state)
     for (int64_t i = 0; i <= count; i++)
         answer_foreign(&a, 1 + 2 * i, i + 1);
     assert_ok(ledger_poll(&L, 0, &a));
-    assert_int_equal(books().held, TIDE_POSITION_HELD_MAX);
-    assert_int_equal(books().open_gaps, 10);
+    assert_int_equal(totals().held, TIDE_POSITION_HELD_MAX);
+    assert_int_equal(totals().open_gaps, 10);
     assert_int_equal(ledger_at(&L)->last_seq, 21);
 }
 
@@ -279,7 +279,7 @@ static void the_first_page_of_an_agent_decides_what_was_before(void **state)
     answer_hole(&a, 1, 2000, "expired");
     assert_ok(ledger_poll(&L, 0, &a));
     assert_gaps(&L, "");
-    const tide_books b = books();
+    const tide_ledger b = totals();
     assert_int_equal(b.first, 2001);
     assert_int_equal(b.before, 2000);
     assert_int_equal(b.stored, 10);
@@ -293,13 +293,13 @@ static void a_foreign_agents_first_page_is_before_our_time_after_the_grace(void 
     (void)state;
     assert_ok(FOREIGN(0, 5001, 5002));
     assert_int_equal(ledger_at(&L)->first, 0);
-    assert_int_equal(books().held, 5000);
+    assert_int_equal(totals().held, 5000);
     pass(5);
     assert_ok(FOREIGN(0, 5000, 5001, 5002)); /* committed late: not lost */
     pass(5);
     assert_ok(FOREIGN(0, 5000, 5001, 5002));
     assert_gaps(&L, "");
-    const tide_books b = books();
+    const tide_ledger b = totals();
     assert_int_equal(b.first, 5000);
     assert_int_equal(b.before, 4999);
     assert_int_equal(b.stored, 3);
@@ -308,33 +308,33 @@ static void a_foreign_agents_first_page_is_before_our_time_after_the_grace(void 
 }
 
 /* An agent that has nothing: first 1, before 0, head 0, and balanced. */
-static void an_empty_agent_has_balanced_books(void **state)
+static void an_empty_agent_has_a_balanced_ledger(void **state)
 {
     (void)state;
     answer a;
     answer_begin(&a, "s1");
     answer_state(&a, 1, 1, 0, 0);
     assert_ok(ledger_poll(&L, 0, &a));
-    tide_books b = books();
+    tide_ledger b = totals();
     assert_int_equal(b.first, 1);
     assert_int_equal(b.before, 0);
     assert_int_equal(b.head, 0);
     assert_ok(poll_run(1, 3, 3));
-    assert_int_equal(books().stored, 3);
+    assert_int_equal(totals().stored, 3);
 }
 
-static void an_empty_foreign_agent_has_balanced_books(void **state)
+static void an_empty_foreign_agent_has_a_balanced_ledger(void **state)
 {
     (void)state;
     assert_ok(poll_foreign(0, "s1", NULL, 0));
     assert_int_equal(ledger_at(&L)->first, 0);
-    const tide_books b = books();
+    const tide_ledger b = totals();
     assert_int_equal(b.first, 1);
     assert_int_equal(b.before, 0);
     assert_int_equal(b.head, 0);
     assert_ok(FOREIGN(0, 1, 2));
     assert_int_equal(ledger_at(&L)->first, 1);
-    assert_int_equal(books().stored, 2);
+    assert_int_equal(totals().stored, 2);
 }
 
 /* An agent that had records and dropped them all: nothing is owed. */
@@ -346,7 +346,7 @@ static void an_emptied_agent_owes_nothing(void **state)
     answer_state(&a, 1, 501, 500, 500);
     answer_hole(&a, 1, 500, "expired");
     assert_ok(ledger_poll(&L, 0, &a));
-    const tide_books b = books();
+    const tide_ledger b = totals();
     assert_int_equal(b.first, 501);
     assert_int_equal(b.head, 500);
     assert_int_equal(ledger_at(&L)->last_seq, 500);
@@ -368,7 +368,7 @@ static void what_an_agent_tells_as_gone_is_lost_with_its_reason(void **state)
     assert_ok(ledger_poll(&L, 3, &a));
     assert_gaps(&L, "4-98 permanent expired; 99-100 permanent damaged");
     assert_int_equal(ledger_at(&L)->last_seq, 110);
-    assert_int_equal(books().lost, 97);
+    assert_int_equal(totals().lost, 97);
     assert_int_equal(L.last.permanent, 2);
 }
 
@@ -398,7 +398,7 @@ static void filtered_numbers_are_counted_and_no_gap(void **state)
     answer_number(&a, 17, 8);
     assert_ok(ledger_poll(&L, 0, &a));
     assert_gaps(&L, "");
-    assert_int_equal(books().filtered, 8);
+    assert_int_equal(totals().filtered, 8);
     assert_int_equal(ledger_at(&L)->last_seq, 10);
 
     answer_begin(&a, "s1"); /* it cannot be told which of them were filtered */
@@ -407,7 +407,7 @@ static void filtered_numbers_are_counted_and_no_gap(void **state)
     answer_number(&a, 17, 1);
     assert_ok(ledger_poll(&L, 10, &a));
     assert_gaps(&L, "12-13 detected missing");
-    assert_int_equal(books().filtered, 8);
+    assert_int_equal(totals().filtered, 8);
 
     answer_begin(&a, "s1"); /* more filtered than there is room for */
     answer_record(&a, 14, 14);
@@ -428,7 +428,7 @@ static void a_wide_gap_costs_nothing(void **state)
     assert_ok(ledger_poll(&L, 3, &a));
     assert_gaps(&L, "4-100000003 detected missing");
     assert_int_equal(ledger_at(&L)->last_seq, INT64_C(100000004));
-    assert_int_equal(books().open_gaps, INT64_C(100000000));
+    assert_int_equal(totals().open_gaps, INT64_C(100000000));
 
     answer_begin(&a, "s1"); /* and so is one held, of a foreign agent */
     answer_foreign(&a, INT64_C(9000000000000000000), 2);
@@ -438,7 +438,7 @@ static void a_wide_gap_costs_nothing(void **state)
     answer_foreign(&a, INT64_C(9000000000000000000), 2);
     assert_ok(ledger_poll(&L, INT64_C(100000004), &a));
     assert_int_equal(ledger_at(&L)->last_seq, INT64_C(9000000000000000000));
-    assert_int_equal(books().pending, INT64_C(9000000000000000000) - 5);
+    assert_int_equal(totals().pending, INT64_C(9000000000000000000) - 5);
 }
 
 /* The last number there is. */
@@ -451,8 +451,8 @@ static void the_highest_number_is_a_number(void **state)
     answer_state(&a, 1, INT64_MAX - 1, INT64_MAX, INT64_MAX);
     answer_hole(&a, INT64_MAX - 1, INT64_MAX - 1, "damaged");
     assert_ok(ledger_poll(&L, 0, &a));
-    assert_int_equal(books().stored, 1);
-    assert_int_equal(books().lost, 1);
+    assert_int_equal(totals().stored, 1);
+    assert_int_equal(totals().lost, 1);
     answer_begin(&a, "s1");
     answer_state(&a, 1, INT64_MAX, INT64_MAX, INT64_MAX);
     assert_status(TIDE_NONE, ledger_poll(&L, INT64_MAX, &a));
@@ -471,7 +471,7 @@ static void a_page_from_further_up_leaves_what_lies_between(void **state)
     assert_stored(&L, "1-3 11-15");
     assert_gaps(&L, "");
     assert_int_equal(ledger_at(&L)->last_seq, 3);
-    assert_int_equal(books().held, 7);
+    assert_int_equal(totals().held, 7);
     assert_ok(poll_run(4, 15, 20));
     assert_stored(&L, "1-15");
     assert_int_equal(ledger_at(&L)->last_seq, 15);
@@ -492,7 +492,7 @@ static void an_undecodable_record_is_a_dead_letter(void **state)
     assert_ok(ledger_poll(&L, 0, &a));
     assert_stored(&L, "1-2 4");
     assert_gaps(&L, "");
-    assert_int_equal(books().dead, 1);
+    assert_int_equal(totals().dead, 1);
     assert_int_equal(ledger_at(&L)->last_seq, 4);
     assert_int_equal(L.last.dead_count, 1);
     assert_int_equal(L.last.dead[0].seq, 3);
@@ -511,7 +511,7 @@ static void records_without_a_number_take_the_missing_ones(void **state)
     answer_state(&a, 1, 1, 3, 3);
     assert_ok(ledger_poll(&L, 0, &a));
     assert_gaps(&L, "");
-    assert_int_equal(books().dead, 2);
+    assert_int_equal(totals().dead, 2);
     assert_int_equal(L.last.dead[0].seq, 1);
     assert_int_equal(L.last.dead[1].seq, 3);
 
@@ -522,7 +522,7 @@ static void records_without_a_number_take_the_missing_ones(void **state)
     assert_ok(ledger_poll(&L, 3, &a));
     assert_gaps(&L, "4-5 detected missing");
     assert_int_equal(L.letters, 1);
-    assert_int_equal(books().dead, 2);
+    assert_int_equal(totals().dead, 2);
 }
 
 /* ---- numbers that come after all ---- */
@@ -537,7 +537,7 @@ static void a_row_that_still_comes_revises_a_permanent_gap(void **state)
     assert_stored(&L, "1-3 6-7 10");
     assert_gaps(&L, "4-5 permanent damaged; 6-7 recovered damaged; 8-9 permanent damaged");
     assert_int_equal(ledger_gap_at(&L, 1, 4)->id, id);
-    assert_int_equal(books().lost, 4);
+    assert_int_equal(totals().lost, 4);
     assert_int_equal(L.last.recovered, 1);
     assert_int_equal(L.last.permanent, 0);
     assert_int_equal(L.last.repeated, 4);
@@ -563,8 +563,8 @@ static void a_late_page_recovers_open_gaps(void **state)
     answer_foreign(&a, 5, 5);
     assert_ok(ledger_poll(&L, 0, &a));
     assert_gaps(&L, "2-2 recovered missing; 4-4 recovered missing; 6-6 detected missing");
-    assert_int_equal(books().dead, 1);
-    assert_int_equal(books().stored, 6);
+    assert_int_equal(totals().dead, 1);
+    assert_int_equal(totals().stored, 6);
 }
 
 /* ---- the chain ---- */
@@ -650,7 +650,7 @@ static void a_head_that_falls_takes_nothing_back(void **state)
     answer_state(&a, 1, 1, 4, 4);
     assert_ok(ledger_poll(&L, 3, &a));
     assert_int_equal(ledger_at(&L)->head, 10);
-    assert_int_equal(books().unread, 6);
+    assert_int_equal(totals().unread, 6);
 }
 
 #define CASE(name) cmocka_unit_test_setup_teardown(name, set_up, tear_down)
@@ -672,8 +672,8 @@ TEST_FILE()
         CASE(repeated_records_change_nothing),
         CASE(the_first_page_of_an_agent_decides_what_was_before),
         CASE(a_foreign_agents_first_page_is_before_our_time_after_the_grace),
-        CASE(an_empty_agent_has_balanced_books),
-        CASE(an_empty_foreign_agent_has_balanced_books),
+        CASE(an_empty_agent_has_a_balanced_ledger),
+        CASE(an_empty_foreign_agent_has_a_balanced_ledger),
         CASE(an_emptied_agent_owes_nothing),
         CASE(what_an_agent_tells_as_gone_is_lost_with_its_reason),
         CASE(a_number_that_an_agent_passes_over_in_silence_is_a_gap),

@@ -139,7 +139,7 @@ static void prepare_position(tide_sink *sink, tide_error *err)
 
 static void assert_untouched(tide_sink *sink)
 {
-    assert_int_equal(1, check_books(sink));
+    assert_int_equal(1, check_ledger(sink));
     assert_int_equal(1, ask_number(sink, "SELECT version FROM polling_checkpoints"));
     assert_int_equal(10, ask_number(sink, "SELECT last_seq_id FROM polling_checkpoints"));
     assert_int_equal(0, ask_number(sink, "SELECT count(*) FROM spans"));
@@ -155,7 +155,7 @@ static void assert_untouched(tide_sink *sink)
 
 static void assert_done_once(tide_sink *sink)
 {
-    assert_int_equal(1, check_books(sink));
+    assert_int_equal(1, check_ledger(sink));
     assert_int_equal(2, ask_number(sink, "SELECT version FROM polling_checkpoints"));
     assert_int_equal(16, ask_number(sink, "SELECT last_seq_id FROM polling_checkpoints"));
     assert_int_equal(3, ask_number(sink, "SELECT count(*) FROM spans"));

@@ -250,19 +250,19 @@ static tide_status check_position(void *arg, const tide_position *position,
                                   const tide_gap_sums *gaps, tide_error *err)
 {
     audit *a = arg;
-    tide_books books;
+    tide_ledger ledger;
     int64_t rows = -1;
     int64_t dead = -1;
     a->positions++;
-    tide_position_books(position, gaps, &books);
-    assert_int_equal(0, books.unexplained);
+    tide_position_ledger(position, gaps, &ledger);
+    assert_int_equal(0, ledger.unexplained);
     TIDE_TRY(a->sink->ops->count(a->sink, position, NULL, NULL, &rows, &dead, err));
     assert_int_equal(position->stored, rows + position->expired);
     assert_int_equal(position->dead, dead);
     return TIDE_OK;
 }
 
-int check_books(tide_sink *sink)
+int check_ledger(tide_sink *sink)
 {
     audit a = {.sink = sink};
     tide_error err;

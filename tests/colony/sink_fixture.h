@@ -56,5 +56,5 @@ void load_position(tide_sink *sink, const char *agent, const char *type, tide_po
 tide_status store_spans(tide_sink *sink, const char *agent, int64_t first, int64_t last,
                         tide_error *err);
 
-/* The books of every position close, and what they count is really there. Returns how many positions there are. */
-int check_books(tide_sink *sink);
+/* The ledger of every position balances, and what they count is really there. Returns how many positions there are. */
+int check_ledger(tide_sink *sink);

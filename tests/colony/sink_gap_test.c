@@ -60,7 +60,7 @@ static tide_status apply(colony *c)
 static void apply_well(colony *c)
 {
     assert_ok_err(apply(c), &c->err);
-    (void)check_books(c->sink);
+    (void)check_ledger(c->sink);
 }
 
 /* 1-3 and 6-8 are stored, 4-5 is a gap. Returns its id. */
@@ -175,7 +175,7 @@ static void a_second_gap_with_the_same_start_is_refused(void **state)
     next_change(&c);
     (void)change_gap(&c.change, 4, 4, TIDE_GAP_DETECTED);
     assert_status(TIDE_E_EXISTS, apply(&c));
-    (void)check_books(c.sink);
+    (void)check_ledger(c.sink);
     assert_int_equal(1, ask_number(c.sink, "SELECT count(*) FROM sequence_gaps"));
 }
 
@@ -190,7 +190,7 @@ static void a_gap_that_was_cleaned_up_is_not_changed(void **state)
     gap.status = TIDE_GAP_VOID;
     (void)change_known_gap(&c.change, &gap);
     assert_status(TIDE_E_CONFLICT, apply(&c));
-    (void)check_books(c.sink);
+    (void)check_ledger(c.sink);
 }
 
 /* ---- lists ---- */
@@ -293,7 +293,7 @@ static void another_session_closes_the_position_and_its_gaps(void **state)
     assert_string_equal(SESSION_B, c.at.session_id);
     store_range(&c, 1, 8);
     apply_well(&c);
-    assert_int_equal(2, check_books(c.sink));
+    assert_int_equal(2, check_ledger(c.sink));
     assert_int_equal(
         6, ask_number(c.sink, "SELECT count(*) FROM spans WHERE session_id = '" SESSION_A "'"));
     assert_int_equal(
@@ -376,7 +376,7 @@ static void a_closed_positions_gap_is_still_recovered(void **state)
         known->settled_at_us = known->recovered_at_us = c.t->clock.wall_us;
         assert_status_err(i == 0 ? TIDE_OK : TIDE_E_CONFLICT, apply(&c), &c.err);
     }
-    assert_int_equal(2, check_books(c.sink));
+    assert_int_equal(2, check_ledger(c.sink));
     assert_int_equal(8, ask_number(c.sink, "SELECT count(*) FROM spans WHERE epoch = 1"));
     next_change(&c);
     assert_int_equal(2, c.at.epoch);
@@ -415,7 +415,7 @@ static void a_session_that_comes_back_is_opened_again(void **state)
     assert_int_equal(5, c.at.last_seq);
     store_range(&c, 6, 7);
     apply_well(&c);
-    assert_int_equal(2, check_books(c.sink));
+    assert_int_equal(2, check_ledger(c.sink));
     assert_int_equal(7, ask_number(c.sink, "SELECT count(*) FROM spans"));
     assert_int_equal(
         1, ask_number(c.sink,
@@ -435,7 +435,7 @@ static void a_removed_agents_position_is_closed_and_can_come_back(void **state)
     change_close(&c.change, "", 0, "removed");
     c.change.closes_all_gaps = true;
     apply_well(&c);
-    assert_int_equal(1, check_books(c.sink));
+    assert_int_equal(1, check_ledger(c.sink));
     next_change(&c);
     assert_string_equal("", c.at.session_id);
     assert_true(c.at.version > 0);
@@ -457,7 +457,7 @@ static void a_removed_agents_position_is_closed_and_can_come_back(void **state)
     assert_int_equal(5, c.at.last_seq);
     store_range(&c, 6, 6);
     apply_well(&c);
-    assert_int_equal(1, check_books(c.sink));
+    assert_int_equal(1, check_ledger(c.sink));
 }
 
 /* ResetPollingCheckpoint of the telemetry document: an operator's act, noted; what is read again is recognised. */
@@ -505,7 +505,7 @@ static void a_clock_that_jumps_ahead_expires_nothing_at_once(void **state)
     assert_int_equal(5, ask_number(c.sink, "SELECT count(*) FROM spans"));
     virtual_env_advance(&c.t->clock, DAY_US); /* it was right after all */
     assert_int_equal(5, retain(&c).rows);
-    assert_int_equal(1, check_books(c.sink));
+    assert_int_equal(1, check_ledger(c.sink));
 }
 
 /* Rows go by the time they were stored, and stay counted: stored = rows + expired. Rollups stay. */
@@ -528,7 +528,7 @@ static void old_rows_expire_and_stay_counted(void **state)
     assert_true(done.next_us > 0);
     assert_int_equal(4, ask_number(c.sink, "SELECT count(*) FROM spans"));
     assert_int_equal(9, ask_number(c.sink, "SELECT count FROM spans_1m"));
-    assert_int_equal(1, check_books(c.sink));
+    assert_int_equal(1, check_ledger(c.sink));
     next_change(&c); /* and no version was moved */
     assert_int_equal(2, c.at.version);
     assert_int_equal(5, c.at.expired);
@@ -536,7 +536,7 @@ static void old_rows_expire_and_stay_counted(void **state)
     apply_well(&c);
     virtual_env_advance(&c.t->clock, 2 * DAY_US);
     assert_int_equal(5, retain(&c).rows);
-    assert_int_equal(1, check_books(c.sink));
+    assert_int_equal(1, check_ledger(c.sink));
     assert_int_equal(0, ask_number(c.sink, "SELECT count(*) FROM polling_batches"));
 }
 
@@ -554,7 +554,7 @@ static void rows_go_sooner_where_the_sink_says_so(void **state)
     virtual_env_advance(&c.t->clock, 1);
     assert_int_equal(5, retain(&c).rows);
     assert_int_equal(0, ask_number(c.sink, "SELECT count(*) FROM spans"));
-    assert_int_equal(1, check_books(c.sink));
+    assert_int_equal(1, check_ledger(c.sink));
 }
 
 /* A row that was recovered later than its neighbours is kept as long as any. */
@@ -574,14 +574,14 @@ static void a_recovered_row_does_not_expire_with_its_neighbours(void **state)
     virtual_env_advance(&c.t->clock, DAY_US / 2 + 1);
     assert_int_equal(6, retain(&c).rows);
     assert_int_equal(2, ask_number(c.sink, "SELECT count(*) FROM spans WHERE seq_id IN (4, 5)"));
-    assert_int_equal(1, check_books(c.sink));
+    assert_int_equal(1, check_ledger(c.sink));
     virtual_env_advance(&c.t->clock, DAY_US);
     assert_int_equal(2, retain(&c).rows);
-    assert_int_equal(1, check_books(c.sink));
+    assert_int_equal(1, check_ledger(c.sink));
 }
 
 /* Cleaning up a gap folds its width into the counts first; open ones stay. */
-static void ended_gaps_are_folded_and_the_books_still_close(void **state)
+static void ended_gaps_are_folded_and_the_ledger_still_balances(void **state)
 {
     TIDE_CLEANUP(end) colony c;
     begin(&c, *state);
@@ -594,7 +594,7 @@ static void ended_gaps_are_folded_and_the_books_still_close(void **state)
     assert_int_equal(0, retain(&c).gaps);
     virtual_env_advance(&c.t->clock, 2 * DAY_US);
     assert_int_equal(2, retain(&c).gaps);
-    assert_int_equal(1, check_books(c.sink));
+    assert_int_equal(1, check_ledger(c.sink));
     assert_int_equal(1, ask_number(c.sink, "SELECT count(*) FROM sequence_gaps"));
     next_change(&c);
     assert_int_equal(10, c.at.folded_lost);
@@ -618,7 +618,7 @@ static void dead_letters_expire_and_stay_counted(void **state)
     virtual_env_advance(&c.t->clock, 31 * DAY_US);
     assert_int_equal(1, retain(&c).dead);
     assert_int_equal(0, ask_number(c.sink, "SELECT count(*) FROM dead_letters"));
-    assert_int_equal(1, check_books(c.sink));
+    assert_int_equal(1, check_ledger(c.sink));
 }
 
 TEST_FILE()
@@ -641,7 +641,7 @@ TEST_FILE()
         STORE_CASE(old_rows_expire_and_stay_counted),
         STORE_CASE(rows_go_sooner_where_the_sink_says_so),
         STORE_CASE(a_recovered_row_does_not_expire_with_its_neighbours),
-        STORE_CASE(ended_gaps_are_folded_and_the_books_still_close),
+        STORE_CASE(ended_gaps_are_folded_and_the_ledger_still_balances),
         STORE_CASE(dead_letters_expire_and_stay_counted),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);

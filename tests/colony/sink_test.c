@@ -22,7 +22,7 @@ static void an_unknown_position_is_fresh(void **state)
     assert_int_equal(0, at.last_seq);
     assert_int_equal(0, at.version);
     assert_string_equal("", at.session_id);
-    assert_int_equal(0, check_books(sink));
+    assert_int_equal(0, check_ledger(sink));
 }
 
 /* Telemetry document: "UpdatePollingCheckpoint creates and updates correctly"; its own SELECT reads it. */
@@ -47,7 +47,7 @@ static void a_change_creates_and_then_moves_the_position(void **state)
     assert_int_equal(10, ask_number(sink, "SELECT count(*) FROM spans WHERE agent_id = 'a' AND "
                                           "session_id = '" SESSION_A "' AND epoch = 1"));
     assert_int_equal(2, ask_number(sink, "SELECT count(*) FROM polling_batches"));
-    assert_int_equal(1, check_books(sink));
+    assert_int_equal(1, check_ledger(sink));
 }
 
 /* Telemetry document: "checkpoint persistence across restarts"; holes and points come back too. */
@@ -100,7 +100,7 @@ static void a_position_comes_back_after_a_restart(void **state)
     assert_int_equal(14, back.retention_ms);
     assert_int_equal(change.to.source_id, back.source_id);
     assert_int_equal(8, ask_number(sink, "SELECT last_seq FROM polling_batches"));
-    assert_int_equal(1, check_books(other));
+    assert_int_equal(1, check_ledger(other));
 }
 
 /* What is learnt of an epoch later is kept, for the position and for its source. */
@@ -122,7 +122,7 @@ static void an_epochs_id_may_be_learnt_later(void **state)
     load_position(sink, "a", "telemetry", &back);
     assert_string_equal(SESSION_B, back.epoch_id);
     assert_ok(store_spans(sink, "a", 2, 2, &t->err));
-    assert_int_equal(1, check_books(sink));
+    assert_int_equal(1, check_ledger(sink));
 }
 
 /* Telemetry document: "concurrent checkpoint updates": a slow second colony's older state is refused. */
@@ -147,7 +147,7 @@ static void an_older_version_is_refused(void **state)
     assert_int_equal(0, change.to.version - slow.version);
     assert_int_equal(9, ask_number(sink, "SELECT last_seq_id FROM polling_checkpoints"));
     assert_int_equal(9, ask_number(sink, "SELECT count(*) FROM spans"));
-    assert_int_equal(1, check_books(sink));
+    assert_int_equal(1, check_ledger(sink));
 }
 
 /* Two that begin at once: one of them is first. */
@@ -162,7 +162,7 @@ static void a_second_beginning_is_refused(void **state)
     TIDE_CLEANUP(tide_change_done) tide_change change;
     change_begin(&change, &fresh, t->clock.wall_us);
     assert_status(TIDE_E_CONFLICT, tide_sink_apply(sink, &change, &t->err));
-    assert_int_equal(1, check_books(sink));
+    assert_int_equal(1, check_ledger(sink));
 }
 
 /* Outcome unknown. Whoever tries the same change again is refused, and nothing is there twice. */
@@ -249,7 +249,7 @@ static void appliers_of_one_position_do_not_lose_or_repeat_anything(void **state
     assert_int_equal(APPLIERS * TIMES,
                      ask_number(sink, "SELECT last_seq_id FROM polling_checkpoints"));
     assert_int_equal(APPLIERS * TIMES, ask_number(sink, "SELECT count FROM spans_1m"));
-    assert_int_equal(1, check_books(sink));
+    assert_int_equal(1, check_ledger(sink));
 }
 
 /* ---- leases ---- */
@@ -336,7 +336,7 @@ static void a_dead_letter_is_kept_and_the_cursor_moves(void **state)
     assert_int_equal(3, ask_number(sink,
                                    "SELECT octet_length(body) FROM dead_letters WHERE agent_id = "
                                    "'a' AND seq_id = 3 AND reason = 'not a span'"));
-    assert_int_equal(1, check_books(sink));
+    assert_int_equal(1, check_ledger(sink));
 }
 
 /* Every type has its table; what an agent says is no reason to fail. */
@@ -377,7 +377,7 @@ static void every_type_is_stored_in_its_table(void **state)
     }
     assert_int_equal(2,
                      ask_number(sink, "SELECT count(*) FROM records WHERE data_type = 'orders'"));
-    assert_int_equal(TIDE_STREAM_COUNT, check_books(sink));
+    assert_int_equal(TIDE_STREAM_COUNT, check_ledger(sink));
 }
 
 static void values_are_what_the_agent_said(void **state)
@@ -506,7 +506,7 @@ static void other_agents_go_on(void **state)
     assert_status(TIDE_E_LEASE_LOST, apply_under(sink, "colony/agent/a", 12345, 1, &t->err));
     assert_ok_err(store_spans(sink, "b", 1, 5, &t->err), &t->err);
     assert_int_equal(5, ask_number(sink, "SELECT count(*) FROM spans"));
-    assert_int_equal(1, check_books(sink));
+    assert_int_equal(1, check_ledger(sink));
 }
 
 /* ---- direct SQL ---- */

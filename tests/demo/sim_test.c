@@ -54,7 +54,7 @@ static tide_status ask(exchange *x, const tide_sim *sim, tide_stream_kind kind, 
     TIDE_TRY(tide_ask_encode(&x->request, &question, &x->err));
     TIDE_TRY(tide_sim_read_question(&read, type->path, tide_buffer_view(&x->request), &x->err));
     assert_int_equal(kind, read.kind);
-    TIDE_TRY(tide_sim_answer(sim, &read, &now, &x->answer, &x->err));
+    TIDE_TRY(tide_sim_respond(sim, &read, &now, &x->answer, &x->err));
     return tide_reply_read(&x->reply, type, tide_buffer_view(&x->answer), &x->err);
 }
 

@@ -31,7 +31,7 @@ function declareTelemetry({ telemetry, colony }) {
         assert.equal(new Set(spans.map(({ span_id: id }) => id)).size, 3);
     });
 
-    test('colony: rows, gaps with their reasons, and books that close', async () => {
+    test('colony: rows, gaps with their reasons, and a ledger that balances', async () => {
         const store = ['--store', inside('colony.db')];
         await cli('colony', 'agent', 'add', 'web-1', agent.grpc, ...store);
         await cli('colony', 'poll', '--once', ...store);
@@ -41,7 +41,7 @@ function declareTelemetry({ telemetry, colony }) {
         assert.equal(
             await run(colony(`http://${served.http}`)),
             '1 of 1 agents caught up\ncheckout: 13 spans\ngap web-1 telemetry 13..14 permanent (operator)\n' +
-                'books web-1 telemetry: head 15 stored 13 lost 2\nthe books close\n',
+                'ledger web-1 telemetry: head 15 stored 13 lost 2\nthe ledger close\n',
         );
     });
 }

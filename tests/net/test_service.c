@@ -59,7 +59,7 @@ static void empty_call(tide_call *call, tide_view message, void *arg)
     (void)message;
     (void)arg;
     const Grpc__Testing__Empty empty = GRPC__TESTING__EMPTY__INIT;
-    tide_call_reply_message(call, &empty.base);
+    tide_call_respond_message(call, &empty.base);
 }
 
 static void unary_call(tide_call *call, tide_view message, void *arg)
@@ -80,7 +80,7 @@ static void unary_call(tide_call *call, tide_view message, void *arg)
     payload.body = (ProtobufCBinaryData){.len = len, .data = calloc(1, len + 1)};
     Grpc__Testing__SimpleResponse response = GRPC__TESTING__SIMPLE_RESPONSE__INIT;
     response.payload = &payload;
-    tide_call_reply_message(call, &response.base);
+    tide_call_respond_message(call, &response.base);
     free(payload.body.data);
 }
 
@@ -183,7 +183,7 @@ static void count_input(tide_call *call, tide_view message, void *arg)
             GRPC__TESTING__STREAMING_INPUT_CALL_RESPONSE__INIT;
         response.aggregated_payload_size = *sum;
         tide_call_on_cancel(call, NULL, NULL);
-        tide_call_reply_message(call, &response.base);
+        tide_call_respond_message(call, &response.base);
         free(sum);
         return;
     }
@@ -249,7 +249,7 @@ static void tell_health(tide_call *call, tide_view message, void *arg)
 {
     (void)message;
     (void)arg;
-    tide_call_http_reply(call, 200, "text/plain", tide_view_of("ok\n"));
+    tide_call_http_respond(call, 200, "text/plain", tide_view_of("ok\n"));
 }
 
 static void tell_numbers(tide_call *call, tide_view message, void *arg)
@@ -269,17 +269,17 @@ static void tell_numbers(tide_call *call, tide_view message, void *arg)
     if (service->server)
         TIDE_IGNORE(tide_buffer_printf(&text, "held_len %zu\nanswers_len %zu\n",
                                        tide_server_held_len(service->server),
-                                       tide_server_answers_len(service->server)));
+                                       tide_server_responses_len(service->server)));
     TIDE_IGNORE(tide_buffer_printf(&text, "running %d\ncancelled %d\nstreamed %d\n",
                                    atomic_load(&service->running), atomic_load(&service->cancelled),
                                    atomic_load(&service->streamed)));
-    tide_call_http_reply(call, 200, "text/plain", tide_buffer_view(&text));
+    tide_call_http_respond(call, 200, "text/plain", tide_buffer_view(&text));
 }
 
 static void echo_body(tide_call *call, tide_view message, void *arg)
 {
     (void)arg;
-    tide_call_http_reply(call, 200, tide_call_content_type(call), message);
+    tide_call_http_respond(call, 200, tide_call_content_type(call), message);
 }
 
 static void stream_pieces(tide_call *call, tide_view message, void *arg)
@@ -301,7 +301,7 @@ static void tell_page(tide_call *call, tide_view message, void *arg)
     const size_t len = tide_call_reserve(call, strtoul(tide_call_query(call), NULL, 10));
     char *page = calloc(1, len + 1);
     if (page && len > 0)
-        tide_call_http_reply(call, 200, "application/octet-stream", tide_view_bytes(page, len));
+        tide_call_http_respond(call, 200, "application/octet-stream", tide_view_bytes(page, len));
     else
         tide_call_end(call, TIDE_E_NOMEM, NULL);
     free(page);
@@ -314,7 +314,7 @@ static void answer_slowly(tide_call *call, tide_view message, void *arg)
     (void)atomic_fetch_add(&service->running, 1);
     const char *wait = tide_call_metadata(call, "x-wait-ms");
     (void)usleep(wait ? (useconds_t)strtoul(wait, NULL, 10) * 1000 : 0);
-    tide_call_http_reply(call, 200, "text/plain", tide_view_of("at last\n"));
+    tide_call_http_respond(call, 200, "text/plain", tide_view_of("at last\n"));
 }
 
 static void count_cancel(tide_call *call, void *arg)
@@ -343,7 +343,7 @@ void test_service_answer_parked(test_service *service)
     tide_call *call = atomic_exchange(&service->parked, NULL);
     if (!call)
         return;
-    tide_call_http_reply(call, 200, "text/plain", tide_view_of("late\n"));
+    tide_call_http_respond(call, 200, "text/plain", tide_view_of("late\n"));
     tide_call_release(call);
 }
 
@@ -351,7 +351,7 @@ static void tell_path(tide_call *call, tide_view message, void *arg)
 {
     (void)message;
     (void)arg;
-    tide_call_http_reply(call, 200, "text/plain", tide_view_of(tide_call_path(call)));
+    tide_call_http_respond(call, 200, "text/plain", tide_view_of(tide_call_path(call)));
 }
 
 static const tide_method METHODS[] = {

@@ -49,7 +49,7 @@ repack() {
 
 without_duckdb() {
     local place=(--store "$work/none.db")
-    tidemark lake init "${place[@]}" --data "$work/none" && tidemark lake catalog create books "${place[@]}" || return 1
+    tidemark lake init "${place[@]}" --data "$work/none" && tidemark lake catalog create ledger "${place[@]}" || return 1
     ! tidemark lake query 'SELECT 42' "${place[@]}" 2>"$work/none.err" && grep tidemark-libduckdb "$work/none.err" &&
         dpkg-deb -f "$debs"/tidemark_*.deb Suggests | grep tidemark-libduckdb
 }
@@ -77,7 +77,7 @@ user_is_there() {
 
 duckdb_is_found() {
     local place=(--store "$work/trial.db")
-    tidemark lake init "${place[@]}" --data "$work/trial" && tidemark lake catalog create books "${place[@]}" &&
+    tidemark lake init "${place[@]}" --data "$work/trial" && tidemark lake catalog create ledger "${place[@]}" &&
         tidemark lake query 'SELECT 42' "${place[@]}" | grep 42
 }
 
@@ -147,10 +147,10 @@ all_work() {
         {"traceId":"0af7651916cd43dd8448eb211c80319c","spanId":"b7ad6b7169203331","name":"pay","startTimeUnixNano":"1","endTimeUnixNano":"2"}]}]}]}' &&
         post 4320 tidemark.colony.v1.ColonyService/Query '{"sql":"SELECT count(*) FROM spans"}' &&
         post 4319 tidemark.work.v1.WorkService/CreateTask '{"title":"kept"}' &&
-        post 4322 tidemark.lake.v1.LakeService/CreateCatalog '{"name":"books"}' &&
-        post 4322 tidemark.lake.v1.LakeService/CreateTable '{"catalog":"books","operation":{"schema":"main","table":"t","columns":"a BIGINT"}}' &&
-        post 4322 tidemark.lake.v1.LakeService/Append '{"catalog":"books","operation":{"schema":"main","table":"t","text":"a\n1\n2\n"}}' &&
-        post 4322 tidemark.lake.v1.LakeService/Query '{"sql":"SELECT sum(a) FROM books.main.t"}' | grep '\[\[3\]\]' &&
+        post 4322 tidemark.lake.v1.LakeService/CreateCatalog '{"name":"ledger"}' &&
+        post 4322 tidemark.lake.v1.LakeService/CreateTable '{"catalog":"ledger","operation":{"schema":"main","table":"t","columns":"a BIGINT"}}' &&
+        post 4322 tidemark.lake.v1.LakeService/Append '{"catalog":"ledger","operation":{"schema":"main","table":"t","text":"a\n1\n2\n"}}' &&
+        post 4322 tidemark.lake.v1.LakeService/Query '{"sql":"SELECT sum(a) FROM ledger.main.t"}' | grep '\[\[3\]\]' &&
         curl -sS --fail http://127.0.0.1:8340/ | grep -i '<html' &&
         curl -sS --fail http://127.0.0.1:4321/readyz
 }

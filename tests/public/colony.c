@@ -2,9 +2,9 @@
 
 #include "public.h"
 
-static tide_status count_books(void *arg, const tide_colony_books *books, tide_error *err)
+static tide_status count_ledger(void *arg, const tide_colony_ledger *ledger, tide_error *err)
 {
-    (void)books;
+    (void)ledger;
     (void)err;
     ++*(int *)arg;
     return TIDE_OK;
@@ -27,8 +27,8 @@ tide_status check(tide_store *store, sqlite3 *db, const char *dir, tide_error *e
     DO(tide_colony_open(&colony, store, err));
     DO(tide_colony_put_agent(colony, "edge-1", "127.0.0.1:4317", err));
     WANT(tide_colony_put_agent(colony, "", "127.0.0.1:4317", NULL) == TIDE_E_INVALID);
-    DO(tide_colony_positions(colony, count_books, &count, err));
-    DO(tide_colony_audit(colony, count_books, &count, err));
+    DO(tide_colony_positions(colony, count_ledger, &count, err));
+    DO(tide_colony_audit(colony, count_ledger, &count, err));
     WANT(tide_colony_gaps(colony, 0, NULL, NULL, NULL) == TIDE_E_INVALID);
     DO(tide_colony_gaps(colony, 0, count_gap, &count, err));
     WANT(count == 0);

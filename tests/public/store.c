@@ -3,10 +3,10 @@
 #include "public.h"
 
 static const tide_sql create = {
-    .name = "create", .engine = {{.text = "CREATE TABLE mine (n INTEGER)"}, {.text = NULL}}};
+    TIDE_SQL_INIT, .name = "create", .engine = {{.text = "CREATE TABLE mine (n INTEGER)"}, {.text = NULL}}};
 static const char *const names[] = {"n"};
 static const tide_sql insert = {
-    .name = "insert",
+    TIDE_SQL_INIT, .name = "insert",
     .engine = {{.text = "INSERT INTO mine VALUES (?1)", .params = names, .param_count = 1}}};
 
 static tide_status write_mine(tide_tx *tx, void *arg, tide_error *err)

@@ -158,7 +158,7 @@ static tide_status make_mistake(tide_tx *tx, void *arg, tide_error *err)
     if (which == NO_INTEGER) {
         TIDE_CLEANUP(tide_query_endp) tide_query *texts = NULL;
         static const tide_sql text = {
-            .name = "a_text", .engine = {{.text = "SELECT 'a'"}, {.text = "SELECT 'a'::text"}}};
+            TIDE_SQL_INIT, .name = "a_text", .engine = {{.text = "SELECT 'a'"}, {.text = "SELECT 'a'::text"}}};
         TIDE_TRY(tide_query_begin(&texts, tx, &text, err));
         TIDE_TRY(tide_query_step(texts, err));
         (void)tide_query_col_i64(texts);
@@ -187,8 +187,8 @@ static tide_status run_foreign(tide_tx *tx, void *arg, tide_error *err)
 static void a_statement_without_text_or_with_too_many_parameters_is_refused(void **state)
 {
     store_test *t = *state;
-    tide_sql none = {.name = "none"};
-    tide_sql many = {.name = "many"};
+    tide_sql none = {TIDE_SQL_INIT, .name = "none"};
+    tide_sql many = {TIDE_SQL_INIT, .name = "many"};
     for (int e = 0; e < TIDE_ENGINE_COUNT; e++)
         many.engine[e] = (tide_sql_text){.text = "SELECT 1", .param_count = 49};
     assert_status(TIDE_E_INVALID, tide_store_read(t->store, run_foreign, &none, &t->err));

@@ -76,10 +76,10 @@ test('the lake is served on the same port, and its news are told', async () => {
     const lake = 'tidemark.lake.v1.LakeService';
     const abort = new AbortController();
     const reader = (await fetch(`${up.url}/events`, { signal: abort.signal })).body.pipeThrough(new TextDecoderStream()).getReader();
-    await up.call(`${lake}/CreateCatalog`, { name: 'books' });
-    await up.call(`${lake}/CreateTable`, { catalog: 'books', operation: { schema: 'main', table: 't', columns: 'a BIGINT' } });
-    await up.call(`${lake}/Append`, { catalog: 'books', operation: { schema: 'main', table: 't', text: 'a\n1\n2\n' } });
-    const sum = await up.call(`${lake}/Query`, { sql: 'SELECT sum(a) FROM books.main.t' });
+    await up.call(`${lake}/CreateCatalog`, { name: 'ledger' });
+    await up.call(`${lake}/CreateTable`, { catalog: 'ledger', operation: { schema: 'main', table: 't', columns: 'a BIGINT' } });
+    await up.call(`${lake}/Append`, { catalog: 'ledger', operation: { schema: 'main', table: 't', text: 'a\n1\n2\n' } });
+    const sum = await up.call(`${lake}/Query`, { sql: 'SELECT sum(a) FROM ledger.main.t' });
     assert.equal(sum.rows[0][0], 3);
     let text = '';
     await until(async () => (text += (await reader.read()).value), (heard) => heard.includes('data: lake\n'));

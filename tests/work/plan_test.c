@@ -80,7 +80,7 @@ static const char *plan_of(store_test *t, const tide_sql *sql)
     assert_non_null(whole);
     (void)snprintf(whole, len, "%s %s", ask, text->text);
     r.sql = sql;
-    r.explain = (tide_sql){.name = "explain"};
+    r.explain = (tide_sql){TIDE_SQL_INIT, .name = "explain"};
     r.explain.engine[t->engine] = *text;
     r.explain.engine[t->engine].text = whole;
     assert_ok_err(tide_store_write(store, explain, &r, &t->err), &t->err);

@@ -249,9 +249,9 @@ static tide_status print_list(tide_cli *cli, COLONY(Checkpoint) * *rows, size_t 
         tide_cli_table_view(&table, tide_view_bytes(row->session_id, strnlen(row->session_id, 8)));
         tide_cli_table_number(&table, (int64_t)row->epoch);
         tide_cli_table_number(&table, (int64_t)row->last_seq_id);
-        tide_cli_table_number(&table, (int64_t)row->books->head);
-        tide_cli_table_number(&table, (int64_t)row->books->pending);
-        tide_cli_table_number(&table, (int64_t)row->books->lost);
+        tide_cli_table_number(&table, (int64_t)row->ledger->head);
+        tide_cli_table_number(&table, (int64_t)row->ledger->pending);
+        tide_cli_table_number(&table, (int64_t)row->ledger->lost);
         tide_cli_table_time(&table, row->last_poll_time ? row->last_poll_time : INT64_MAX);
         tide_cli_table_cell(&table, *row->closed_reason ? row->closed_reason : NULL);
     }
@@ -364,10 +364,10 @@ static tide_status print_audit(tide_cli *cli, const COLONY(AuditResponse) * answ
                          "LOST#,PENDING#,DIGEST,BALANCED,FINDING");
     for (size_t i = 0; i < answer->n_lines; i++) {
         const COLONY(AuditLine) *line = answer->lines[i];
-        const COLONY(Books) *books = line->books;
-        const uint64_t numbers[] = {line->epoch,   books->first, books->head,
-                                    books->stored, books->dead,  books->filtered,
-                                    books->void_,  books->lost,  books->pending};
+        const COLONY(Ledger) *ledger = line->ledger;
+        const uint64_t numbers[] = {line->epoch,   ledger->first, ledger->head,
+                                    ledger->stored, ledger->dead,  ledger->filtered,
+                                    ledger->void_,  ledger->lost,  ledger->pending};
         tide_cli_table_cell(&table, line->agent_id);
         tide_cli_table_cell(&table, line->data_type);
         tide_cli_table_view(&table,
@@ -402,7 +402,7 @@ static tide_status cli_colony_audit(tide_cli *cli, tide_error *err)
     const COLONY(AuditResponse) *answer = (const COLONY(AuditResponse) *)response;
     tide_status status = print_audit(cli, answer, err);
     if (status >= TIDE_OK && !answer->balanced)
-        status = tide_fail(err, TIDE_E_DAMAGED, "the books do not close");
+        status = tide_fail(err, TIDE_E_DAMAGED, "the ledger does not balance");
     protobuf_c_message_free_unpacked(response, NULL);
     return status;
 }

@@ -162,9 +162,9 @@ static tide_status call_there(const tide_cli_colony *colony, const char *method,
                               const ProtobufCMessage *request, tide_buffer *out, tide_error *err)
 {
     char path[128];
-    TIDE_CLEANUP(tide_buffer_done) tide_buffer bytes = tide_buffer_of(TIDE_RPC_ANSWER_MAX);
-    TIDE_CLEANUP(tide_client_reply_done) tide_client_reply reply;
-    tide_client_reply_init(&reply);
+    TIDE_CLEANUP(tide_buffer_done) tide_buffer bytes = tide_buffer_of(TIDE_RPC_RESPONSE_MAX);
+    TIDE_CLEANUP(tide_client_response_done) tide_client_response reply;
+    tide_client_response_init(&reply);
     (void)snprintf(path, sizeof path, SERVICE "%s", method);
     TIDE_TRY(tide_rpc_pack(&bytes, request, err));
     const tide_client_request call = {.path = path,
@@ -187,7 +187,7 @@ tide_status tide_cli_colony_call(tide_cli_colony *colony, const char *method,
                                  const ProtobufCMessageDescriptor *answers,
                                  ProtobufCMessage **response, tide_error *err)
 {
-    TIDE_CLEANUP(tide_buffer_done) tide_buffer out = tide_buffer_of(TIDE_RPC_ANSWER_MAX);
+    TIDE_CLEANUP(tide_buffer_done) tide_buffer out = tide_buffer_of(TIDE_RPC_RESPONSE_MAX);
     if (colony->remote)
         TIDE_TRY(call_there(colony, method, request, &out, err));
     else

@@ -24,7 +24,7 @@
 #include "cli/print/output.h"
 
 typedef struct tide_cli {
-    tide_cli_words words;
+    tide_cli_args words;
     const char *const *args; /* what follows noun and verb; at least as many as the verb demands */
     int arg_count;
     /* The arguments behind `--`, for execvp. NULL: none, or the verb takes none. */

@@ -263,14 +263,14 @@ static bool takes_address(const tide_cli_takes *takes)
     return tide_cli_list_has(takes->takes, TIDE_CLI_ADDRESS);
 }
 
-static bool is_place_named(const tide_cli_words *words, const tide_cli_takes *takes)
+static bool is_place_named(const tide_cli_args *words, const tide_cli_takes *takes)
 {
     return words->given[TIDE_CLI_STORE] || words->given[TIDE_CLI_ADDRESS] ||
            is_set(tide_cli_options[TIDE_CLI_STORE].environment) ||
            (takes_address(takes) && is_set(tide_cli_options[TIDE_CLI_ADDRESS].environment));
 }
 
-static const char *last_use(const tide_cli_words *words, tide_cli_option_id id)
+static const char *last_use(const tide_cli_args *words, tide_cli_option_id id)
 {
     const char *value = NULL;
     for (int i = 0; i < words->use_count; i++)
@@ -280,7 +280,7 @@ static const char *last_use(const tide_cli_words *words, tide_cli_option_id id)
 }
 
 /* TIDE_NONE: no context counts. */
-static tide_status choose_name(const tide_cli_words *words, const tide_cli_takes *takes,
+static tide_status choose_name(const tide_cli_args *words, const tide_cli_takes *takes,
                                char out[TIDE_CLI_CONTEXT_NAME_MAX + 1], tide_error *err)
 {
     const char *name = last_use(words, TIDE_CLI_CONTEXT);
@@ -311,7 +311,7 @@ static void strip_comment(tide_options_file *file, const tide_cli_takes *takes)
     file->count = kept;
 }
 
-tide_status tide_cli_context_enter(tide_cli_words *words, const tide_cli_takes *takes,
+tide_status tide_cli_context_enter(tide_cli_args *words, const tide_cli_takes *takes,
                                    tide_error *err)
 {
     char name[TIDE_CLI_CONTEXT_NAME_MAX + 1] = "";

@@ -25,7 +25,7 @@ extern const tide_cli_option_id tide_cli_context_options[];
 /* Put the context in force, if there is one, into words->context: before they are settled. Of it
  * only what the verb takes and, for verbs that serve, only the store. TIDE_E_INVALID: there is none
  * of this name; it is not what the verb needs. */
-TIDE_MUST_CHECK tide_status tide_cli_context_enter(tide_cli_words *words,
+TIDE_MUST_CHECK tide_status tide_cli_context_enter(tide_cli_args *words,
                                                    const tide_cli_takes *takes, tide_error *err);
 
 /* TIDE_E_INVALID: not a name. */

@@ -154,7 +154,7 @@ static int print_nothing(const tide_cli *cli, const char *what, const tide_error
 static tide_status parse_and_run(tide_cli *cli, tide_cli_request *asked, int argc, char **argv,
                                  tide_error *err)
 {
-    const tide_status status = tide_cli_words_parse(&cli->words, argc, argv, err);
+    const tide_status status = tide_cli_args_parse(&cli->words, argc, argv, err);
     tide_cli_output_init(&cli->out, stdout, tide_cli_is_given(cli, TIDE_CLI_JSON));
     if (status >= TIDE_OK)
         return run(cli, asked, err);
@@ -183,6 +183,6 @@ int main(int argc, char **argv)
     if (asked.command && asked.command->failure_exit && (status < TIDE_OK || written < TIDE_OK))
         exit_code = asked.command->failure_exit;
     tide_cli_output_done(&cli.out);
-    tide_cli_words_done(&cli.words);
+    tide_cli_args_done(&cli.words);
     return exit_code;
 }

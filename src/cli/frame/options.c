@@ -103,7 +103,7 @@ static int find_by_letter(char letter)
 }
 
 /* value: what stood behind '=' or the letter, or NULL; then the next word is taken. */
-static tide_status parse_option(tide_cli_words *out, int id, const char *value, char *const **next,
+static tide_status parse_option(tide_cli_args *out, int id, const char *value, char *const **next,
                                 tide_error *err)
 {
     const tide_cli_option *option = &tide_cli_options[id];
@@ -120,7 +120,7 @@ static tide_status parse_option(tide_cli_words *out, int id, const char *value, 
     return TIDE_OK;
 }
 
-static tide_status parse_long(tide_cli_words *out, const char *word, char *const **next,
+static tide_status parse_long(tide_cli_args *out, const char *word, char *const **next,
                               tide_error *err)
 {
     const size_t len = strcspn(word, "=");
@@ -134,7 +134,7 @@ static tide_status parse_long(tide_cli_words *out, const char *word, char *const
 }
 
 /* -jn5 is -j -n 5: flags may stand together, a value ends the word. */
-static tide_status parse_short(tide_cli_words *out, const char *word, char *const **next,
+static tide_status parse_short(tide_cli_args *out, const char *word, char *const **next,
                                tide_error *err)
 {
     for (; *word; word++) {
@@ -153,7 +153,7 @@ static tide_status parse_short(tide_cli_words *out, const char *word, char *cons
 }
 
 /* Room for the longest outcome: a word may be as many options as it has letters. */
-static tide_status make_room(tide_cli_words *out, char *const *words, tide_error *err)
+static tide_status make_room(tide_cli_args *out, char *const *words, tide_error *err)
 {
     size_t word_count = 0;
     size_t use_count = 0;
@@ -164,9 +164,9 @@ static tide_status make_room(tide_cli_words *out, char *const *words, tide_error
     return out->words && out->uses ? TIDE_OK : tide_no_memory(err);
 }
 
-tide_status tide_cli_words_parse(tide_cli_words *out, int argc, char *const *argv, tide_error *err)
+tide_status tide_cli_args_parse(tide_cli_args *out, int argc, char *const *argv, tide_error *err)
 {
-    *out = (tide_cli_words){0};
+    *out = (tide_cli_args){0};
     char *const *next = argv + (argc > 0);
     TIDE_TRY(make_room(out, next, err));
     while (*next) {
@@ -192,17 +192,17 @@ static void free_file(tide_options_file *file)
     free(file);
 }
 
-void tide_cli_words_done(tide_cli_words *words)
+void tide_cli_args_done(tide_cli_args *words)
 {
     free_file(words->file);
     free_file(words->context);
     free(words->words);
     free(words->uses);
     free(words->pool);
-    *words = (tide_cli_words){0};
+    *words = (tide_cli_args){0};
 }
 
-const char *tide_cli_words_suggest(const tide_cli_words *words, const tide_cli_takes *takes)
+const char *tide_cli_args_suggest(const tide_cli_args *words, const tide_cli_takes *takes)
 {
     tide_cli_suggestion nearest = tide_cli_suggest_begin(words->unknown, words->unknown_len);
     /* A letter alone is near to everything. */
@@ -215,7 +215,7 @@ const char *tide_cli_words_suggest(const tide_cli_words *words, const tide_cli_t
 /* ---- settling it for a verb ---- */
 
 /* A value from anywhere; what says from where. */
-static tide_status set_value(tide_cli_words *words, tide_cli_option_id id,
+static tide_status set_value(tide_cli_args *words, tide_cli_option_id id,
                              const tide_cli_option *option, const char *value, const char *what,
                              tide_error *err)
 {
@@ -230,7 +230,7 @@ static tide_status set_value(tide_cli_words *words, tide_cli_option_id id,
 }
 
 /* Values of one option come to stand side by side in the pool. */
-static void add_to_list(tide_cli_words *words, tide_cli_option_id id, const char *value,
+static void add_to_list(tide_cli_args *words, tide_cli_option_id id, const char *value,
                         int *pool_count)
 {
     tide_cli_values *list = &words->list[id];
@@ -242,7 +242,7 @@ static void add_to_list(tide_cli_words *words, tide_cli_option_id id, const char
 }
 
 /* A flag outside the command line. */
-static tide_status set_flag(tide_cli_words *words, tide_cli_option_id id, const char *value,
+static tide_status set_flag(tide_cli_args *words, tide_cli_option_id id, const char *value,
                             const char *what, tide_error *err)
 {
     const bool is_true = strcmp(value, "true") == 0;
@@ -254,7 +254,7 @@ static tide_status set_flag(tide_cli_words *words, tide_cli_option_id id, const 
     return TIDE_OK;
 }
 
-static tide_status set_outside(tide_cli_words *words, tide_cli_option_id id,
+static tide_status set_outside(tide_cli_args *words, tide_cli_option_id id,
                                const tide_cli_option *option, const char *value, const char *what,
                                tide_error *err)
 {
@@ -263,7 +263,7 @@ static tide_status set_outside(tide_cli_words *words, tide_cli_option_id id,
 }
 
 /* All lines of a file (NULL: none) that are about this option; several only where it collects. */
-static tide_status settle_from_file(tide_cli_words *words, const tide_options_file *file,
+static tide_status settle_from_file(tide_cli_args *words, const tide_options_file *file,
                                     tide_cli_option_id id, const tide_cli_option *option,
                                     int *pool_count, tide_error *err)
 {
@@ -282,7 +282,7 @@ static tide_status settle_from_file(tide_cli_words *words, const tide_options_fi
 }
 
 /* What the command line does not say. */
-static tide_status settle_from_outside(tide_cli_words *words, tide_cli_option_id id,
+static tide_status settle_from_outside(tide_cli_args *words, tide_cli_option_id id,
                                        const tide_cli_option *option, const char *what,
                                        int *pool_count, tide_error *err)
 {
@@ -302,7 +302,7 @@ static tide_status settle_from_outside(tide_cli_words *words, tide_cli_option_id
     return TIDE_OK;
 }
 
-static tide_status settle_option(tide_cli_words *words, const tide_cli_takes *takes,
+static tide_status settle_option(tide_cli_args *words, const tide_cli_takes *takes,
                                  tide_cli_option_id id, int *pool_count, tide_error *err)
 {
     const tide_cli_option option = tide_cli_option_for(takes, id);
@@ -352,7 +352,7 @@ static tide_status check_setting(const tide_options_file *file, int at, const ti
     return TIDE_OK;
 }
 
-static tide_status read_file(tide_cli_words *words, const tide_cli_takes *takes, tide_error *err)
+static tide_status read_file(tide_cli_args *words, const tide_cli_takes *takes, tide_error *err)
 {
     int unused = 0;
     if (!tide_cli_list_has(takes->takes, TIDE_CLI_CONFIG))
@@ -373,7 +373,7 @@ static tide_status read_file(tide_cli_words *words, const tide_cli_takes *takes,
 }
 
 /* Old spellings, which help does not list: where a verb takes the new option and not the old one. */
-static void rename_old_spellings(tide_cli_words *words, const tide_cli_takes *takes)
+static void rename_old_spellings(tide_cli_args *words, const tide_cli_takes *takes)
 {
     static const struct {
         tide_cli_option_id old;
@@ -391,7 +391,7 @@ static void rename_old_spellings(tide_cli_words *words, const tide_cli_takes *ta
     }
 }
 
-tide_status tide_cli_words_settle(tide_cli_words *words, const tide_cli_takes *takes,
+tide_status tide_cli_args_resolve(tide_cli_args *words, const tide_cli_takes *takes,
                                   tide_error *err)
 {
     rename_old_spellings(words, takes);
@@ -411,7 +411,7 @@ tide_status tide_cli_words_settle(tide_cli_words *words, const tide_cli_takes *t
     return TIDE_OK;
 }
 
-tide_status tide_cli_words_place(tide_cli_words *words, tide_error *err)
+tide_status tide_cli_args_assign(tide_cli_args *words, tide_error *err)
 {
     if (words->given[TIDE_CLI_STORE] && words->given[TIDE_CLI_ADDRESS])
         return tide_fail(err, TIDE_E_INVALID, "--store and --address name two places: give one");

@@ -23,8 +23,8 @@
  *
  * Parsing has two steps, because the verb, on which the values depend, is among the arguments:
  *
- *     tide_cli_words_parse     separates arguments and options; every option exists and has a value
- *     tide_cli_words_settle    for one verb: options that it takes, values checked, defaults filled
+ *     tide_cli_args_parse     separates arguments and options; every option exists and has a value
+ *     tide_cli_args_resolve    for one verb: options that it takes, values checked, defaults filled
  *
  * Everything is checked before a command runs, so a typing error changes nothing.
  *
@@ -135,7 +135,7 @@ typedef struct tide_cli_use {
     const char *value; /* NULL of a flag */
 } tide_cli_use;
 
-typedef struct tide_cli_words {
+typedef struct tide_cli_args {
     const char **words; /* all that are not options, also those behind `--` */
     int word_count;
     int before_count;    /* of them, how many stood before `--`; word_count without one */
@@ -150,32 +150,32 @@ typedef struct tide_cli_words {
     /* The one in force; NULL: none. Put there between parse and settle. */
     struct tide_options_file *context;
     bool given[TIDE_CLI_OPTION_COUNT]; /* stood on the command line */
-    /* The rest is filled by tide_cli_words_settle. */
+    /* The rest is filled by tide_cli_args_resolve. */
     const char *text[TIDE_CLI_OPTION_COUNT]; /* NULL: no value from anywhere */
     int64_t number[TIDE_CLI_OPTION_COUNT];
     tide_cli_values list[TIDE_CLI_OPTION_COUNT]; /* of repeatable options */
-} tide_cli_words;
+} tide_cli_args;
 
 /* Take the command line apart. argv[0] is skipped. TIDE_E_INVALID: an unknown option, a missing
- * value. To be given back (tide_cli_words_done) also after a failure; it then holds what stood
+ * value. To be given back (tide_cli_args_done) also after a failure; it then holds what stood
  * before the mistake. */
-TIDE_MUST_CHECK tide_status tide_cli_words_parse(tide_cli_words *out, int argc, char *const *argv,
+TIDE_MUST_CHECK tide_status tide_cli_args_parse(tide_cli_args *out, int argc, char *const *argv,
                                                  tide_error *err);
-void tide_cli_words_done(tide_cli_words *words);
+void tide_cli_args_done(tide_cli_args *words);
 
 /* Check what was given against what a verb takes, and fill in the rest. TIDE_E_INVALID: an option
  * it does not take, a bad value, one that is missing. */
-TIDE_MUST_CHECK tide_status tide_cli_words_settle(tide_cli_words *words,
+TIDE_MUST_CHECK tide_status tide_cli_args_resolve(tide_cli_args *words,
                                                   const tide_cli_takes *takes, tide_error *err);
 
 /* After settling: one place is looked at, the store that the command line names, else the address,
  * else the store.
  * TIDE_E_INVALID: the command line names both. */
-TIDE_MUST_CHECK tide_status tide_cli_words_place(tide_cli_words *words, tide_error *err);
+TIDE_MUST_CHECK tide_status tide_cli_args_assign(tide_cli_args *words, tide_error *err);
 
 /* The name of the option that was probably meant by words->unknown; takes: among these, NULL: among
  * all. NULL: none. */
-const char *tide_cli_words_suggest(const tide_cli_words *words, const tide_cli_takes *takes);
+const char *tide_cli_args_suggest(const tide_cli_args *words, const tide_cli_takes *takes);
 
 /* ---- values of arguments; what names them in messages ---- */
 

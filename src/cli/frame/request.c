@@ -104,7 +104,7 @@ tide_status tide_cli_time(const tide_cli *cli, tide_cli_option_id id, int64_t no
 
 /* "agent" of "agent add", "agent ls": the words that may follow it, with commas between. false: no
  * verb begins so. */
-static bool list_second_words(const tide_cli_verb *verbs, const char *first, char *out, size_t size)
+static bool list_second_names(const tide_cli_verb *verbs, const char *first, char *out, size_t size)
 {
     const size_t len = strlen(first);
     size_t at = 0;
@@ -163,7 +163,7 @@ static tide_status find_verb(tide_cli *cli, tide_cli_request *asked, tide_error 
         return TIDE_OK;
     }
     char words[128];
-    if (cli->arg_count == 1 && list_second_words(verbs, name, words, sizeof words)) {
+    if (cli->arg_count == 1 && list_second_names(verbs, name, words, sizeof words)) {
         if (tide_cli_is_given(cli, TIDE_CLI_HELP))
             return TIDE_OK;
         (void)snprintf(cli->hint, sizeof cli->hint, "'tidemark help %s' lists its verbs",
@@ -227,9 +227,9 @@ tide_status tide_cli_request_check(tide_cli *cli, const tide_cli_request *asked,
     if (!asked->command->is_placeless)
         status = tide_cli_context_enter(&cli->words, &takes, err);
     if (status >= TIDE_OK)
-        status = tide_cli_words_settle(&cli->words, &takes, err);
+        status = tide_cli_args_resolve(&cli->words, &takes, err);
     if (status >= TIDE_OK && !asked->command->is_placeless)
-        status = tide_cli_words_place(&cli->words, err);
+        status = tide_cli_args_assign(&cli->words, err);
     if (status >= TIDE_OK)
         status = check_arguments(cli, asked->verb, err);
     if (status >= TIDE_OK || cli->words.has_bad_value)
@@ -248,7 +248,7 @@ void tide_cli_request_suggest(tide_cli *cli, tide_cli_request *asked)
     const tide_cli_verb *verb = asked->verb;
     const tide_cli_takes takes =
         verb ? tide_cli_takes_of(verb) : (tide_cli_takes){NULL, NULL, NULL};
-    const char *meant = tide_cli_words_suggest(&cli->words, verb ? &takes : NULL);
+    const char *meant = tide_cli_args_suggest(&cli->words, verb ? &takes : NULL);
     if (meant)
         (void)snprintf(cli->hint, sizeof cli->hint, "did you mean --%s?", meant);
     else if (verb && tide_cli_arguments_of(verb).takes_command)

@@ -1,4 +1,4 @@
-/* cmd_check.c - tidemark check lag|gaps|books|disk|cert|ready: one probe for a monitoring system.
+/* cmd_check.c - tidemark check lag|gaps|ledger|disk|cert|ready: one probe for a monitoring system.
  *
  *     TIDEMARK LAG WARNING - web-2 is 75.2 s behind; 12 agents | lag=75.2s;60;300;0 behind=310;;;0
  *
@@ -556,9 +556,9 @@ static tide_status check_gaps(tide_check *check, tide_error *err)
     return TIDE_OK;
 }
 
-/* ---- books ---- */
+/* ---- ledger ---- */
 
-static tide_status check_books(tide_check *check, tide_error *err)
+static tide_status check_ledger(tide_check *check, tide_error *err)
 {
     int64_t warning = 0;
     int64_t critical = 0;
@@ -661,9 +661,9 @@ static tide_status run_gaps(tide_cli *cli, tide_error *err)
     return run_check(cli, "gaps", "GAPS", check_gaps, err);
 }
 
-static tide_status run_books(tide_cli *cli, tide_error *err)
+static tide_status run_ledger(tide_cli *cli, tide_error *err)
 {
-    return run_check(cli, "books", "BOOKS", check_books, err);
+    return run_check(cli, "ledger", "LEDGER", check_ledger, err);
 }
 
 static tide_status run_disk(tide_cli *cli, tide_error *err)
@@ -719,13 +719,13 @@ static const tide_cli_verb verbs[] = {
      .summary = "numbers in open gaps, and numbers lost",
      .details = "What an operator has accepted or skipped does not count as lost.",
      .run = run_gaps},
-    {.name = "books",
+    {.name = "ledger",
      .arguments = "",
      .takes = TIDE_CLI_LIST(WARNING, CRITICAL, TIDE_CLI_COLONY_OPTIONS),
      .overrides = TIDE_CLI_OVERRIDES(TIDE_CLI_COLONY_TOKEN,
                                      LEVELS("N", "1", "1", "from so many unexplained numbers on")),
-     .summary = "numbers that the colony's books do not explain",
-     .run = run_books},
+     .summary = "numbers that the colony's ledger does not explain",
+     .run = run_ledger},
     {.name = "disk",
      .arguments = "[PATH]",
      .takes = TIDE_CLI_LIST(WARNING, CRITICAL),

@@ -56,9 +56,9 @@ static tide_status ask(tide_cli *cli, const char *method, const ProtobufCMessage
 {
     char path[64];
     TIDE_CLEANUP(tide_client_closep) tide_client *client = NULL;
-    TIDE_CLEANUP(tide_buffer_done) tide_buffer bytes = tide_buffer_of(TIDE_RPC_ANSWER_MAX);
-    TIDE_CLEANUP(tide_client_reply_done) tide_client_reply reply;
-    tide_client_reply_init(&reply);
+    TIDE_CLEANUP(tide_buffer_done) tide_buffer bytes = tide_buffer_of(TIDE_RPC_RESPONSE_MAX);
+    TIDE_CLEANUP(tide_client_response_done) tide_client_response reply;
+    tide_client_response_init(&reply);
     (void)snprintf(path, sizeof path, "/tidemark.up.v1.DemoService/%s", method);
     TIDE_TRY(tide_cli_service_open(&client, cli, tide_cli_text(cli, TIDE_CLI_ADDRESS), err));
     TIDE_TRY(tide_rpc_pack(&bytes, request, err));

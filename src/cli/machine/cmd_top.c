@@ -196,8 +196,8 @@ static void keep_answer(tide_top_snapshot *out, const WORK(StatsResponse) * answ
 
 static tide_status ask_work(tide_top_source *source, tide_top_snapshot *out, tide_error *err)
 {
-    TIDE_CLEANUP(tide_client_reply_done) tide_client_reply reply;
-    tide_client_reply_init(&reply);
+    TIDE_CLEANUP(tide_client_response_done) tide_client_response reply;
+    tide_client_response_init(&reply);
     const tide_client_request call = {.path = STATS_PATH,
                                       .message = tide_view_bytes("", 0),
                                       .is_idempotent = true,

@@ -29,7 +29,7 @@ tide_status tide_cli_print_method(tide_cli_output *out, tide_store *store, tide_
                                   const ProtobufCMessageDescriptor *response, tide_error *err)
 {
     tide_rpc rpc = {.store = store};
-    tide_buffer_init(&rpc.answer, TIDE_RPC_ANSWER_MAX);
+    tide_buffer_init(&rpc.answer, TIDE_RPC_RESPONSE_MAX);
     tide_status status = method(&rpc, request, err);
     if (status >= TIDE_OK)
         status = tide_cli_print_encoded(out, response, tide_buffer_view(&rpc.answer), err);

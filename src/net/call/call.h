@@ -141,15 +141,15 @@ void tide_call_on_cancel(tide_call *call, void (*fn)(tide_call *call, void *arg)
 size_t tide_call_reserve(tide_call *call, size_t wanted_len);
 
 /* Answer a unary call and end it. The bytes are copied (or owned: malloc'ed). */
-void tide_call_reply(tide_call *call, tide_view message);
-void tide_call_reply_owned(tide_call *call, char *message, size_t len);
-void tide_call_reply_message(tide_call *call, const ProtobufCMessage *message);
+void tide_call_respond(tide_call *call, tide_view message);
+void tide_call_respond_owned(tide_call *call, char *message, size_t len);
+void tide_call_respond_message(tide_call *call, const ProtobufCMessage *message);
 /* The same with an answer that many calls are given: its JSON is made and compressed by the first of them that takes it so, into packed (empty
  * before), and the others get those bytes. Who calls keeps packed beside the message, and others away from both meanwhile. */
-void tide_call_reply_shared(tide_call *call, tide_view message, tide_buffer *packed);
+void tide_call_respond_shared(tide_call *call, tide_view message, tide_buffer *packed);
 
 /* Answer an HTTP route and end it, with any status; content_type NULL: none. The body is copied. */
-void tide_call_http_reply(tide_call *call, int http_code, const char *content_type, tide_view body);
+void tide_call_http_respond(tide_call *call, int http_code, const char *content_type, tide_view body);
 
 /* End with a status: TIDE_OK, or a failure whose gRPC and HTTP codes come from the status table, with err's text. */
 void tide_call_end(tide_call *call, tide_status status, const tide_error *err);

@@ -6,7 +6,7 @@
  *     tide_call_feed      bytes of the body, as they come; above a limit the call ends with the code for it
  *     tide_call_feed_end  the body is complete: the method runs
  *     tide_call_step      messages are delivered, waiting functions are called, deadlines looked at
- *     tide_call_answer    true once the answer's head is known; then tide_call_read, and trailers at its end
+ *     tide_call_response    true once the answer's head is known; then tide_call_read, and trailers at its end
  *     tide_call_leave     the transport lets go: what has not ended is cancelled
  *
  * News from other threads reach the loop through the wake function, called with the call's lock held: it only notes
@@ -169,16 +169,16 @@ int64_t tide_call_step(tide_call *call, int64_t now_us);
 /* End the call before it answered, and notify its owner. Nothing, if it has ended. */
 void tide_call_cancel(tide_call *call, int grpc_code, int http_code, const char *message);
 
-typedef struct tide_answer {
+typedef struct tide_response {
     int http_code;
     const tide_head *head; /* constant from now on; user fields and those that the form asks for */
     bool is_whole;         /* the call has ended: body_len is all there will be */
     size_t body_len;
     bool is_trailers_only; /* gRPC: nothing but a status */
-} tide_answer;
+} tide_response;
 
 /* false: not yet. */
-bool tide_call_answer(tide_call *call, tide_answer *out);
+bool tide_call_response(tide_call *call, tide_response *out);
 
 /* The next bytes of the body; 0 and *is_end: that was all; 0 alone: not yet. */
 size_t tide_call_read(tide_call *call, void *out, size_t size, bool *is_end);

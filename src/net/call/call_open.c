@@ -9,7 +9,7 @@
 #include "net/call/call_core.h"
 #include "net/http/authority.h"
 
-enum { ANSWER_HEAD_MAX = 65536, DETAILS_LEN_MAX = 16384 };
+enum { RESPONSE_HEAD_MAX = 65536, DETAILS_LEN_MAX = 16384 };
 
 /* "application/json; charset=utf-8" -> "application/json" */
 static char *copy_content_type(const char *value)
@@ -39,8 +39,8 @@ static tide_call *make_call(tide_site *site, const tide_call_origin *origin)
     (void)pthread_mutex_init(&call->lock, NULL);
     call->request = *origin->head;
     tide_head_init(origin->head, origin->head->max);
-    tide_head_init(&call->answer, ANSWER_HEAD_MAX);
-    tide_head_init(&call->trailers, ANSWER_HEAD_MAX);
+    tide_head_init(&call->answer, RESPONSE_HEAD_MAX);
+    tide_head_init(&call->trailers, RESPONSE_HEAD_MAX);
     tide_buffer_init(&call->details, DETAILS_LEN_MAX);
     tide_charged_buffer_init(&call->body, &call->account->requests,
                              (size_t)site->limits.message_len);

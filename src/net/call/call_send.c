@@ -23,7 +23,7 @@ static char *copy_bytes(tide_view bytes)
 }
 
 /* What a method may send in one message: the bound of requests holds for answers too. */
-static size_t answer_max(const tide_call *call)
+static size_t response_max(const tide_call *call)
 {
     return (size_t)call->site->limits.message_len;
 }
@@ -50,7 +50,7 @@ void tide_call_give_reserved(tide_call *call)
 }
 
 /* With the lock held: charge for an answer, out of what was reserved for it first. */
-static bool charge_answer(tide_call *call, size_t len)
+static bool charge_response(tide_call *call, size_t len)
 {
     tide_budget *answers = &call->account->answers;
     const size_t reserved_len = call->reserved_len;
@@ -86,7 +86,7 @@ size_t tide_call_reserve(tide_call *call, size_t wanted_len)
 {
     /* What the method reads and what it makes of it, and then the text that becomes of that. */
     const size_t copies = call->form == TIDE_FORM_JSON ? 4 : 2;
-    size_t room = (wanted_len < answer_max(call) ? wanted_len : answer_max(call)) * copies;
+    size_t room = (wanted_len < response_max(call) ? wanted_len : response_max(call)) * copies;
     tide_call_lock(call);
     tide_call_give_reserved(call);
     if (wanted_len > 0 && !call->is_ended) {
@@ -132,7 +132,7 @@ void tide_call_queue(tide_call *call, char *bytes, size_t len)
     (void)queue_piece(call, bytes, len, false, 0);
 }
 
-static void refuse_answer(tide_call *call, size_t len)
+static void refuse_response(tide_call *call, size_t len)
 {
     tide_call_refuse(call, TIDE_GRPC_RESOURCE_EXHAUSTED, 503, 1,
                      "no memory for an answer of %zu bytes now: too much waits for its readers; "
@@ -143,10 +143,10 @@ static void refuse_answer(tide_call *call, size_t len)
 static bool call_send_owned(tide_call *call, char *message, size_t len)
 {
     assert(call->form == TIDE_FORM_GRPC || call->form == TIDE_FORM_RAW);
-    if (len > answer_max(call)) {
+    if (len > response_max(call)) {
         free(message);
         tide_call_refuse(call, TIDE_GRPC_RESOURCE_EXHAUSTED, 500, 0,
-                         "an answer of %zu bytes, the limit is %zu", len, answer_max(call));
+                         "an answer of %zu bytes, the limit is %zu", len, response_max(call));
         return false;
     }
     tide_call_lock(call);
@@ -155,14 +155,14 @@ static bool call_send_owned(tide_call *call, char *message, size_t len)
     const bool is_packed = wants_gzip && pack_bytes(call, &message, &len);
 
     tide_call_lock(call);
-    const bool is_over = call->queue_len > (size_t)call->site->limits.queue_len + answer_max(call);
-    const bool has_room = !is_over && charge_answer(call, len);
+    const bool is_over = call->queue_len > (size_t)call->site->limits.queue_len + response_max(call);
+    const bool has_room = !is_over && charge_response(call, len);
     const bool is_sent = has_room && queue_piece(call, message, len, is_packed, len);
     if (!has_room)
         free(message);
     tide_call_unlock(call);
     if (!is_over && !has_room)
-        refuse_answer(call, len);
+        refuse_response(call, len);
     if (is_over)
         tide_call_refuse(call, TIDE_GRPC_RESOURCE_EXHAUSTED, 500, 0,
                          "the reader is too slow for what is sent");
@@ -182,7 +182,7 @@ bool tide_call_send(tide_call *call, tide_view message)
 /* NULL: the call was ended with the reason. */
 static char *encode_message(tide_call *call, const ProtobufCMessage *message, size_t *len)
 {
-    TIDE_CLEANUP(tide_buffer_done) tide_buffer bytes = tide_buffer_of(answer_max(call));
+    TIDE_CLEANUP(tide_buffer_done) tide_buffer bytes = tide_buffer_of(response_max(call));
     tide_error err = {0};
     tide_status status = tide_protobuf_pack(&bytes, message, &err);
     if (status == TIDE_OK)
@@ -205,10 +205,10 @@ bool tide_call_send_message(tide_call *call, const ProtobufCMessage *message)
 }
 
 /* The JSON form of an answer. NULL: the call was ended with the reason. */
-static char *translate_answer(tide_call *call, const char *message, size_t *len)
+static char *translate_response(tide_call *call, const char *message, size_t *len)
 {
     TIDE_CLEANUP(tide_buffer_done) tide_buffer json;
-    tide_buffer_init(&json, 4 * answer_max(call)); /* numbers and base64 are longer than bytes */
+    tide_buffer_init(&json, 4 * response_max(call)); /* numbers and base64 are longer than bytes */
     tide_error err = {0};
     tide_status status = tide_proto_to_json(call->entry->method->response,
                                             tide_view_bytes(message, *len), &json, &err);
@@ -225,28 +225,28 @@ static char *translate_answer(tide_call *call, const char *message, size_t *len)
 }
 
 /* With the lock held. */
-static void add_answer_field(tide_call *call, const char *name, const char *value)
+static void add_response_field(tide_call *call, const char *name, const char *value)
 {
     if (!call->is_ended && !call->is_started)
         TIDE_IGNORE(tide_head_add(&call->answer, tide_view_of(name), tide_view_of(value)));
 }
 
 /* The whole body of an HTTP answer as it is sent, and its end. */
-static void reply_bytes(tide_call *call, int http_code, const char *content_type, char *body,
+static void respond_bytes(tide_call *call, int http_code, const char *content_type, char *body,
                         size_t len, bool is_packed)
 {
     tide_call_lock(call);
-    if (!charge_answer(call, len)) {
+    if (!charge_response(call, len)) {
         tide_call_unlock(call);
         free(body);
-        refuse_answer(call, len);
+        refuse_response(call, len);
         return;
     }
     if (content_type)
-        add_answer_field(call, "content-type", content_type);
+        add_response_field(call, "content-type", content_type);
     if (is_packed) {
-        add_answer_field(call, "content-encoding", "gzip");
-        add_answer_field(call, "vary", "accept-encoding");
+        add_response_field(call, "content-encoding", "gzip");
+        add_response_field(call, "vary", "accept-encoding");
     }
     (void)queue_piece(call, body, len, false, len);
     const tide_ending ending = {.grpc_code = TIDE_GRPC_OK, .http_code = http_code};
@@ -254,56 +254,56 @@ static void reply_bytes(tide_call *call, int http_code, const char *content_type
     tide_call_unlock(call);
 }
 
-static void reply_body(tide_call *call, int http_code, const char *content_type, char *body,
+static void respond_body(tide_call *call, int http_code, const char *content_type, char *body,
                        size_t len)
 {
     const bool is_packed = call->accepts_gzip && pack_bytes(call, &body, &len);
-    reply_bytes(call, http_code, content_type, body, len, is_packed);
+    respond_bytes(call, http_code, content_type, body, len, is_packed);
 }
 
-static void reply_grpc(tide_call *call, char *message, size_t len)
+static void respond_grpc(tide_call *call, char *message, size_t len)
 {
     if (!call_send_owned(call, message, len))
         return;
     tide_call_end(call, TIDE_OK, NULL);
 }
 
-void tide_call_reply_owned(tide_call *call, char *message, size_t len)
+void tide_call_respond_owned(tide_call *call, char *message, size_t len)
 {
     switch (call->form) {
     case TIDE_FORM_GRPC:
-        reply_grpc(call, message, len);
+        respond_grpc(call, message, len);
         return;
     case TIDE_FORM_JSON: {
-        char *json = translate_answer(call, message, &len);
+        char *json = translate_response(call, message, &len);
         free(message);
         if (json)
-            reply_body(call, 200, "application/json", json, len);
+            respond_body(call, 200, "application/json", json, len);
         return;
     }
     case TIDE_FORM_PROTOBUF:
-        reply_body(call, 200, call->content_type, message, len);
+        respond_body(call, 200, call->content_type, message, len);
         return;
     case TIDE_FORM_RAW:
-        reply_body(call, 200, "application/octet-stream", message, len);
+        respond_body(call, 200, "application/octet-stream", message, len);
         return;
     }
 }
 
-void tide_call_reply(tide_call *call, tide_view message)
+void tide_call_respond(tide_call *call, tide_view message)
 {
     char *copy = copy_bytes(message);
     if (copy)
-        tide_call_reply_owned(call, copy, message.len);
+        tide_call_respond_owned(call, copy, message.len);
     else
         tide_call_refuse_status(call, TIDE_E_NOMEM, NULL);
 }
 
 /* Fill packed. false: the call was ended with the reason. */
-static bool pack_answer(tide_call *call, tide_view message, tide_buffer *packed)
+static bool pack_response(tide_call *call, tide_view message, tide_buffer *packed)
 {
     size_t len = message.len;
-    TIDE_CLEANUP(tide_freep) char *json = translate_answer(call, message.ptr, &len);
+    TIDE_CLEANUP(tide_freep) char *json = translate_response(call, message.ptr, &len);
     tide_error err = {0};
     if (!json)
         return false;
@@ -314,35 +314,35 @@ static bool pack_answer(tide_call *call, tide_view message, tide_buffer *packed)
     return status == TIDE_OK;
 }
 
-void tide_call_reply_shared(tide_call *call, tide_view message, tide_buffer *packed)
+void tide_call_respond_shared(tide_call *call, tide_view message, tide_buffer *packed)
 {
     if (call->form != TIDE_FORM_JSON || !call->accepts_gzip) {
-        tide_call_reply(call, message);
+        tide_call_respond(call, message);
         return;
     }
-    if (packed->len == 0 && !pack_answer(call, message, packed))
+    if (packed->len == 0 && !pack_response(call, message, packed))
         return;
     char *copy = copy_bytes(tide_buffer_view(packed));
     if (copy)
-        reply_bytes(call, 200, "application/json", copy, packed->len, true);
+        respond_bytes(call, 200, "application/json", copy, packed->len, true);
     else
         tide_call_refuse_status(call, TIDE_E_NOMEM, NULL);
 }
 
-void tide_call_reply_message(tide_call *call, const ProtobufCMessage *message)
+void tide_call_respond_message(tide_call *call, const ProtobufCMessage *message)
 {
     size_t len;
     char *bytes = encode_message(call, message, &len);
     if (bytes)
-        tide_call_reply_owned(call, bytes, len);
+        tide_call_respond_owned(call, bytes, len);
 }
 
-void tide_call_http_reply(tide_call *call, int http_code, const char *content_type, tide_view body)
+void tide_call_http_respond(tide_call *call, int http_code, const char *content_type, tide_view body)
 {
     assert(call->form == TIDE_FORM_RAW && http_code >= 200 && http_code <= 599);
     char *copy = copy_bytes(body);
     if (copy)
-        reply_body(call, http_code, content_type, copy, body.len);
+        respond_body(call, http_code, content_type, copy, body.len);
     else
         tide_call_refuse_status(call, TIDE_E_NOMEM, NULL);
 }

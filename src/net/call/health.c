@@ -253,7 +253,7 @@ static void run_check(tide_call *call, tide_view message, void *arg)
     }
     Grpc__Health__V1__HealthCheckResponse response = GRPC__HEALTH__V1__HEALTH_CHECK_RESPONSE__INIT;
     response.status = (Grpc__Health__V1__HealthCheckResponse__ServingStatus)status;
-    tide_call_reply_message(call, &response.base);
+    tide_call_respond_message(call, &response.base);
 }
 
 /* The client left. */

@@ -105,7 +105,7 @@ tide_status tide_reflection_add_methods(tide_reflection *reflection, const tide_
 
 /* --- answers --- */
 
-/* Statuses of the buffer are passed up as they are; tide_reflection_answer finds the words. */
+/* Statuses of the buffer are passed up as they are; tide_reflection_respond finds the words. */
 
 static tide_status append_error(tide_buffer *out, tide_status status, const char *what,
                                 tide_view name)
@@ -196,7 +196,7 @@ static tide_status append_services(const tide_reflection *reflection, tide_buffe
     return tide_wire_end(out, content_at);
 }
 
-static tide_status append_answer(const tide_reflection *reflection, uint32_t question,
+static tide_status append_response(const tide_reflection *reflection, uint32_t question,
                                  tide_view asked, tide_buffer *out)
 {
     const tide_descriptors *descriptors = reflection->descriptors;
@@ -219,7 +219,7 @@ static tide_status append_answer(const tide_reflection *reflection, uint32_t que
 }
 
 /* The scan has seen to it that this is a request; of a oneof the last member counts. */
-static tide_status append_response(const tide_reflection *reflection, tide_view request,
+static tide_status append_request_response(const tide_reflection *reflection, tide_view request,
                                    tide_buffer *out)
 {
     uint32_t question = 0;
@@ -238,16 +238,16 @@ static tide_status append_response(const tide_reflection *reflection, tide_view 
     if (host.len > 0)
         TIDE_TRY(tide_wire_append_bytes(out, RESPONSE_HOST, host));
     TIDE_TRY(tide_wire_append_bytes(out, RESPONSE_REQUEST, request));
-    return append_answer(reflection, question, asked, out);
+    return append_response(reflection, question, asked, out);
 }
 
-tide_status tide_reflection_answer(const tide_reflection *reflection, tide_view request,
+tide_status tide_reflection_respond(const tide_reflection *reflection, tide_view request,
                                    tide_buffer *out, tide_error *err)
 {
     TIDE_TRY(tide_protobuf_scan(&grpc__reflection__v1__server_reflection_request__descriptor,
                                 request, NULL, NULL, err));
     const size_t before_len = out->len;
-    const tide_status status = append_response(reflection, request, out);
+    const tide_status status = append_request_response(reflection, request, out);
     if (status == TIDE_OK)
         return TIDE_OK;
     tide_buffer_truncate(out, before_len);
@@ -264,8 +264,8 @@ static void receive_request(tide_call *call, tide_view message, void *arg)
         return;
     }
     tide_error err = {0};
-    TIDE_CLEANUP(tide_buffer_done) tide_buffer out = tide_buffer_of(TIDE_REFLECTION_ANSWER_MAX);
-    const tide_status status = tide_reflection_answer(reflection, message, &out, &err);
+    TIDE_CLEANUP(tide_buffer_done) tide_buffer out = tide_buffer_of(TIDE_REFLECTION_RESPONSE_MAX);
+    const tide_status status = tide_reflection_respond(reflection, message, &out, &err);
     if (status != TIDE_OK)
         tide_call_end(call, status, &err);
     else

@@ -24,7 +24,7 @@
 
 enum {
     TIDE_REFLECTION_SERVICES_MAX = 256,
-    TIDE_REFLECTION_ANSWER_MAX = 32 << 20, /* bytes */
+    TIDE_REFLECTION_RESPONSE_MAX = 32 << 20, /* bytes */
 };
 
 typedef struct tide_reflection tide_reflection;
@@ -47,6 +47,6 @@ TIDE_MUST_CHECK tide_status tide_reflection_add_methods(tide_reflection *reflect
 
 /* Append the ServerReflectionResponse to a ServerReflectionRequest. TIDE_E_INVALID: it is none.
  * TIDE_E_LIMIT, TIDE_E_NOMEM. On a failure out is as before. */
-TIDE_MUST_CHECK tide_status tide_reflection_answer(const tide_reflection *reflection,
+TIDE_MUST_CHECK tide_status tide_reflection_respond(const tide_reflection *reflection,
                                                    tide_view request, tide_buffer *out,
                                                    tide_error *err);

@@ -139,7 +139,7 @@ typedef struct tide_client_request {
 } tide_client_request;
 
 /* A response. On the caller's stack: init, any number of calls, done. */
-typedef struct tide_client_reply {
+typedef struct tide_client_response {
     tide_buffer message; /* or the body of a post, whatever its HTTP status */
     tide_head head;
     tide_head trailers;
@@ -149,10 +149,10 @@ typedef struct tide_client_reply {
     int64_t retry_after_us; /* advice of the server; < 0: none */
     bool is_too_large;      /* TIDE_E_LIMIT is ours, not the server's */
     int try_count;
-} tide_client_reply;
+} tide_client_response;
 
-void tide_client_reply_init(tide_client_reply *reply);
-void tide_client_reply_done(tide_client_reply *reply); /* fits TIDE_CLEANUP */
+void tide_client_response_init(tide_client_response *reply);
+void tide_client_response_done(tide_client_response *reply); /* fits TIDE_CLEANUP */
 
 /* The scheme to put before an address (HOST:PORT, unix:PATH, or with a scheme already). */
 const char *tide_client_scheme(const char *address, bool is_tls);
@@ -173,13 +173,13 @@ void tide_client_stop(tide_client *client);
  * TIDE_E_INTERRUPTED. */
 TIDE_MUST_CHECK tide_status tide_client_call(tide_client *client,
                                              const tide_client_request *request,
-                                             tide_client_reply *reply, tide_error *err);
+                                             tide_client_response *reply, tide_error *err);
 
 /* POST as plain HTTP. TIDE_OK: 2xx. Otherwise as above, from the HTTP code and, where the body is
  * JSON with "message", with that text; the body is in the reply. */
 TIDE_MUST_CHECK tide_status tide_client_post(tide_client *client,
                                              const tide_client_request *request,
-                                             tide_client_reply *reply, tide_error *err);
+                                             tide_client_response *reply, tide_error *err);
 
 /* ---- streams ---- */
 
@@ -204,7 +204,7 @@ bool tide_client_is_ready(tide_client_stream *stream);
 
 /* Once next has returned TIDE_NONE or a failure: codes, fields and details; its message is empty. Borrowed until the
  * end. Before that head alone counts, once a message has come. */
-const tide_client_reply *tide_client_stream_reply(const tide_client_stream *stream);
+const tide_client_response *tide_client_stream_response(const tide_client_stream *stream);
 
 /* Abandon it; waiting calls get TIDE_E_INTERRUPTED. From any thread, until the end. */
 void tide_client_cancel(tide_client_stream *stream);
@@ -217,7 +217,7 @@ TIDE_CLEANUP_FN(tide_client_endp, tide_client_stream, tide_client_end)
 
 /* The end of a call, on the hub's thread, which must not wait: TIDE_OK and reply->message, which may
  * be moved (swap it for an initialised buffer), or a failure and its text. */
-typedef void tide_client_done_fn(void *arg, tide_status status, tide_client_reply *reply,
+typedef void tide_client_done_fn(void *arg, tide_status status, tide_client_response *reply,
                                  const char *text);
 
 /* One message each way, one try. done is called exactly once if this returns TIDE_OK, also when the

@@ -18,9 +18,9 @@ typedef struct outcome {
 /* ---- one try ---- */
 
 /* What the stream has learnt becomes the caller's. */
-static void move_reply(tide_client_reply *reply, tide_client_stream *stream, bool has_body)
+static void move_response(tide_client_response *reply, tide_client_stream *stream, bool has_body)
 {
-    tide_client_reply *from = &stream->reply;
+    tide_client_response *from = &stream->reply;
     const tide_head head = reply->head;
     const tide_head trailers = reply->trailers;
     const tide_buffer details = reply->details;
@@ -58,7 +58,7 @@ static tide_status receive_one(tide_client_stream *stream, tide_buffer *message,
 }
 
 static outcome try_once(tide_client *client, const tide_client_request *request, bool is_grpc,
-                        int64_t timeout_us, tide_client_reply *reply, tide_error *err)
+                        int64_t timeout_us, tide_client_response *reply, tide_error *err)
 {
     TIDE_CLEANUP(tide_client_endp) tide_client_stream *stream = NULL;
     outcome ended = {.is_retry_refused = true};
@@ -76,14 +76,14 @@ static outcome try_once(tide_client *client, const tide_client_request *request,
     if (stream->is_over) {
         ended.was_unsent = stream->was_unsent;
         ended.is_retry_refused = stream->is_retry_refused;
-        move_reply(reply, stream, !is_grpc);
+        move_response(reply, stream, !is_grpc);
     }
     return ended;
 }
 
 /* ---- again? ---- */
 
-static bool is_retry_code(const tide_client_reply *reply, bool is_grpc)
+static bool is_retry_code(const tide_client_response *reply, bool is_grpc)
 {
     if (!is_grpc)
         return reply->http_code == 429 || reply->http_code == 503;
@@ -92,7 +92,7 @@ static bool is_retry_code(const tide_client_reply *reply, bool is_grpc)
            reply->grpc_code == TIDE_GRPC_ABORTED;
 }
 
-static bool is_unavailable(const tide_client_reply *reply, tide_status status, bool is_grpc)
+static bool is_unavailable(const tide_client_response *reply, tide_status status, bool is_grpc)
 {
     if (!is_grpc && reply->http_code != 0)
         return reply->http_code >= 502 && reply->http_code <= 504;
@@ -100,7 +100,7 @@ static bool is_unavailable(const tide_client_reply *reply, tide_status status, b
 }
 
 static bool may_try_again(const outcome *ended, const tide_client_request *request,
-                          const tide_client_reply *reply, bool is_grpc)
+                          const tide_client_response *reply, bool is_grpc)
 {
     if (ended->status >= TIDE_OK || ended->is_retry_refused)
         return false;
@@ -128,7 +128,7 @@ static int64_t get_left_us(int64_t until_us)
     return until_us == INT64_MAX ? INT64_MAX : until_us - tide_cond_until(0);
 }
 
-static int64_t get_wait_us(tide_client *client, const tide_client_reply *reply, int attempt)
+static int64_t get_wait_us(tide_client *client, const tide_client_response *reply, int attempt)
 {
     const int64_t own_us = tide_backoff_next(&client->options.backoff, attempt, client->env);
     const int64_t advised_us = reply->retry_after_us;
@@ -139,7 +139,7 @@ static int64_t get_wait_us(tide_client *client, const tide_client_reply *reply, 
 }
 
 static tide_status run(tide_client *client, const tide_client_request *request, bool is_grpc,
-                       tide_client_reply *reply, tide_error *err)
+                       tide_client_response *reply, tide_error *err)
 {
     const int64_t timeout_us =
         request->timeout_us ? request->timeout_us : client->options.timeout_us;
@@ -167,7 +167,7 @@ static tide_status run(tide_client *client, const tide_client_request *request, 
 
 /* What the caller gets is what is counted, once per call, however often it was tried. */
 static tide_status run_counted(tide_client *client, const tide_client_request *request,
-                               bool is_grpc, tide_client_reply *reply, tide_error *err)
+                               bool is_grpc, tide_client_response *reply, tide_error *err)
 {
     const int64_t begun_us = tide_cond_until(0);
     reply->try_count = 0;
@@ -183,7 +183,7 @@ static tide_status run_counted(tide_client *client, const tide_client_request *r
 }
 
 tide_status tide_client_call(tide_client *client, const tide_client_request *request,
-                             tide_client_reply *reply, tide_error *err)
+                             tide_client_response *reply, tide_error *err)
 {
     tide_client_request whole = *request;
     if (!whole.message.ptr)
@@ -192,7 +192,7 @@ tide_status tide_client_call(tide_client *client, const tide_client_request *req
 }
 
 tide_status tide_client_post(tide_client *client, const tide_client_request *request,
-                             tide_client_reply *reply, tide_error *err)
+                             tide_client_response *reply, tide_error *err)
 {
     return run_counted(client, request, false, reply, err);
 }
@@ -241,7 +241,7 @@ static void notify(tide_client_stream *stream, tide_status status, const char *t
 /* It is over: nothing changes it any more, and the caller may only cancel it. */
 void tide_client_finish_call(tide_client_stream *stream)
 {
-    tide_client_reply *reply = &stream->reply;
+    tide_client_response *reply = &stream->reply;
     tide_client_message *message = stream->first;
     if (stream->status < TIDE_OK) {
         notify(stream, stream->status,

@@ -198,7 +198,7 @@ void tide_client_connect_uncork(tide_client_stream *stream)
 
 /* The server has ended the stream, and how is not known; or it takes its leave of the connection (GOAWAY), which libcurl 7.88 calls an error of
  * the framing layer, also where the stream was not begun at all. */
-static bool has_lost_answer(const tide_client_stream *stream, CURLcode result)
+static bool has_lost_response(const tide_client_stream *stream, CURLcode result)
 {
     return stream->is_grpc && stream->is_idempotent &&
            (result == CURLE_HTTP2_STREAM || result == CURLE_HTTP2) && stream->body_len >= 0 &&
@@ -225,7 +225,7 @@ static bool was_refused(const tide_client_stream *stream, CURLcode result)
 bool tide_client_connect_again(tide_client_stream *stream, CURLcode result)
 {
     tide_client *client = stream->client;
-    if (has_lost_answer(stream, result)) {
+    if (has_lost_response(stream, result)) {
         stream->lost_count++;
         stream->start_count = 0;
         stream->request_count = 0;

@@ -5,7 +5,7 @@
  *     client_ask.c      calls that end with a callback
  *     client_connect.c  which transfer makes a connection, which waits, which shares one
  *     client_transfer.c libcurl's callbacks: bytes in and out of a transfer
- *     client_answer.c   what an answer means
+ *     client_response.c   what an answer means
  *     client_stream.c   what callers do with a transfer
  *     client_call.c     whole calls, tried again
  *
@@ -127,7 +127,7 @@ struct tide_client_stream {
     bool is_in_paused;
 
     bool has_head; /* its fields are complete */
-    tide_client_reply reply;
+    tide_client_response reply;
     tide_status failure; /* our own: too large, not gRPC */
     char failure_text[TIDE_ERROR_TEXT_MAX];
     bool is_over;
@@ -185,10 +185,10 @@ void tide_client_connect_set(tide_client_stream *stream);
 void tide_client_transfer_set(tide_client_stream *stream);
 void tide_client_message_free(tide_client_message *message);
 
-/* client_answer.c: under the stream's lock. */
-void tide_client_answer_line(tide_client_stream *stream, tide_view line);
+/* client_response.c: under the stream's lock. */
+void tide_client_response_line(tide_client_stream *stream, tide_view line);
 /* How it ended, once libcurl is through with it. */
-void tide_client_answer_end(tide_client_stream *stream, CURLcode result);
+void tide_client_response_end(tide_client_stream *stream, CURLcode result);
 /* The delay of RetryInfo inside google.rpc.Status; < 0: none. */
 int64_t tide_client_retry_delay(tide_view details);
 

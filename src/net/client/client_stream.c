@@ -254,16 +254,16 @@ enum {
 
 /* ---- replies ---- */
 
-void tide_client_reply_init(tide_client_reply *reply)
+void tide_client_response_init(tide_client_response *reply)
 {
-    *reply = (tide_client_reply){.retry_after_us = -1};
+    *reply = (tide_client_response){.retry_after_us = -1};
     tide_buffer_init(&reply->message, TIDE_CLIENT_MESSAGE_MAX);
     tide_buffer_init(&reply->details, DETAILS_MAX);
     tide_head_init(&reply->head, TIDE_CLIENT_HEAD_MAX);
     tide_head_init(&reply->trailers, TIDE_CLIENT_HEAD_MAX);
 }
 
-void tide_client_reply_done(tide_client_reply *reply)
+void tide_client_response_done(tide_client_response *reply)
 {
     tide_buffer_done(&reply->message);
     tide_buffer_done(&reply->details);
@@ -285,7 +285,7 @@ static void free_stream(tide_client_stream *stream)
         stream->first = message->next;
         tide_client_message_free(message);
     }
-    tide_client_reply_done(&stream->reply);
+    tide_client_response_done(&stream->reply);
     (void)pthread_cond_destroy(&stream->changed);
     (void)pthread_mutex_destroy(&stream->lock);
     free(stream);
@@ -306,7 +306,7 @@ static void releasep(tide_client_stream **stream)
 void tide_client_finish(tide_client_stream *stream, CURLcode result)
 {
     pthread_mutex_lock(&stream->lock);
-    tide_client_answer_end(stream, result);
+    tide_client_response_end(stream, result);
     stream->is_over = true;
     pthread_cond_broadcast(&stream->changed);
     const size_t held_len = stream->held_len;
@@ -333,7 +333,7 @@ static tide_client_stream *new_stream(tide_client *client, bool is_grpc)
     stream->last = &stream->first;
     stream->made_fd = -1;
     stream->corked_fd = -1;
-    tide_client_reply_init(&stream->reply);
+    tide_client_response_init(&stream->reply);
     tide_buffer_init(&stream->reply.message,
                      is_grpc ? (size_t)ERROR_BODY_MAX : client->options.message_max);
     return stream;
@@ -492,7 +492,7 @@ bool tide_client_is_ready(tide_client_stream *stream)
     return stream->first || stream->is_over;
 }
 
-const tide_client_reply *tide_client_stream_reply(const tide_client_stream *stream)
+const tide_client_response *tide_client_stream_response(const tide_client_stream *stream)
 {
     return &stream->reply;
 }

@@ -235,7 +235,7 @@ static size_t receive_line(char *bytes, size_t size, size_t count, void *arg)
     tide_client_stream *stream = arg;
     const size_t len = size * count;
     pthread_mutex_lock(&stream->lock);
-    tide_client_answer_line(stream, tide_view_bytes(bytes, len));
+    tide_client_response_line(stream, tide_view_bytes(bytes, len));
     const bool is_good = stream->failure >= TIDE_OK;
     /* The server has ended the call: nothing more is sent, or libcurl would wait for it. */
     const bool is_ended = stream->is_grpc && !stream->is_out_ended && has_status(stream);

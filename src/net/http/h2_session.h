@@ -1,4 +1,4 @@
-/* h2_session.h - the inside of an HTTP/2 connection, shared by h2.c (what comes in) and h2_answer.c (what goes out). */
+/* h2_session.h - the inside of an HTTP/2 connection, shared by h2.c (what comes in) and h2_response.c (what goes out). */
 #pragma once
 
 #include <nghttp2/nghttp2.h>

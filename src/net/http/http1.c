@@ -15,7 +15,7 @@ static void begin_body(tide_http1 *http1, const tide_http1_head *head)
     tide_call *call = http1->call;
     http1->body_left = head->body_len;
     if (!head->is_chunked && http1->body_left == 0) {
-        http1->state = TIDE_HTTP1_ANSWER;
+        http1->state = TIDE_HTTP1_RESPONSE;
         tide_call_feed_end(call);
         return;
     }
@@ -24,7 +24,7 @@ static void begin_body(tide_http1 *http1, const tide_http1_head *head)
                          "only 100-continue can be expected");
     if (!tide_call_wants_body(call)) {
         http1->is_kept_alive = false; /* the body will not be read */
-        http1->state = TIDE_HTTP1_ANSWER;
+        http1->state = TIDE_HTTP1_RESPONSE;
         return;
     }
     if (head->expects_continue)
@@ -112,7 +112,7 @@ static size_t feed_head(tide_http1 *http1, tide_view bytes)
 
 static void end_body(tide_http1 *http1)
 {
-    http1->state = TIDE_HTTP1_ANSWER;
+    http1->state = TIDE_HTTP1_RESPONSE;
     tide_call_feed_end(http1->call);
 }
 
@@ -124,7 +124,7 @@ static bool feed_content(tide_http1 *http1, tide_view content)
     if (tide_call_wants_body(http1->call))
         return true;
     http1->is_kept_alive = false;
-    http1->state = TIDE_HTTP1_ANSWER;
+    http1->state = TIDE_HTTP1_RESPONSE;
     return false;
 }
 
@@ -151,7 +151,7 @@ static size_t feed_chunks(tide_http1 *http1, tide_view bytes)
             tide_count(&http1->site->counters.refused_malformed, 1);
             tide_call_refuse(http1->call, TIDE_GRPC_INVALID_ARGUMENT, 400, 0, "a malformed chunk");
             http1->is_kept_alive = false;
-            http1->state = TIDE_HTTP1_ANSWER;
+            http1->state = TIDE_HTTP1_RESPONSE;
         }
     }
     return bytes.len - left.len;
@@ -165,7 +165,7 @@ static void check_call(tide_http1 *http1)
     if (!is_body || tide_call_wants_body(http1->call))
         return;
     http1->is_kept_alive = false;
-    http1->state = TIDE_HTTP1_ANSWER;
+    http1->state = TIDE_HTTP1_RESPONSE;
 }
 
 size_t tide_http1_feed(tide_conn *conn, tide_view bytes, int64_t now_us)
@@ -188,7 +188,7 @@ size_t tide_http1_feed(tide_conn *conn, tide_view bytes, int64_t now_us)
         case TIDE_HTTP1_CHUNKED_BODY:
             part = feed_chunks(http1, left);
             break;
-        case TIDE_HTTP1_ANSWER:
+        case TIDE_HTTP1_RESPONSE:
             break;
         case TIDE_HTTP1_CLOSE:
             part = left.len; /* thrown away */

@@ -23,11 +23,11 @@ typedef enum tide_http1_state {
     TIDE_HTTP1_HEAD,
     TIDE_HTTP1_LENGTH_BODY,
     TIDE_HTTP1_CHUNKED_BODY,
-    TIDE_HTTP1_ANSWER, /* the request is complete, or will not be read any further */
+    TIDE_HTTP1_RESPONSE, /* the request is complete, or will not be read any further */
     TIDE_HTTP1_CLOSE,
 } tide_http1_state;
 
-/* The inside, shared by http1.c (what comes in) and http1_answer.c (what goes out). */
+/* The inside, shared by http1.c (what comes in) and http1_response.c (what goes out). */
 typedef struct tide_http1 {
     tide_conn conn; /* first */
     tide_site *site;

@@ -28,7 +28,7 @@ static tide_view slice(tide_view text, size_t from, size_t to)
     return tide_view_bytes(text.ptr + from, to - from);
 }
 
-static bool is_word(tide_view text, const char *word)
+static bool equals_ignoring_case(tide_view text, const char *word)
 {
     return text.len == strlen(word) && strncasecmp(text.ptr, word, text.len) == 0;
 }
@@ -162,27 +162,27 @@ static void read_connection(framing *found, tide_view list)
         const char *comma = memchr(list.ptr, ',', list.len);
         const size_t len = comma ? (size_t)(comma - list.ptr) : list.len;
         const tide_view word = trim(slice(list, 0, len));
-        found->asks_close |= is_word(word, "close");
-        found->asks_keep_alive |= is_word(word, "keep-alive");
+        found->asks_close |= equals_ignoring_case(word, "close");
+        found->asks_keep_alive |= equals_ignoring_case(word, "keep-alive");
         list = slice(list, comma ? len + 1 : len, list.len);
     }
 }
 
 static void note_field(framing *found, tide_view name, tide_view value)
 {
-    if (is_word(name, "content-length")) {
+    if (equals_ignoring_case(name, "content-length")) {
         found->length_count++;
         found->is_bad_length |= !read_length(&found->body_len, value);
-    } else if (is_word(name, "transfer-encoding")) {
+    } else if (equals_ignoring_case(name, "transfer-encoding")) {
         found->coding_count++;
-        found->is_chunked = is_word(value, "chunked");
-    } else if (is_word(name, "host")) {
+        found->is_chunked = equals_ignoring_case(value, "chunked");
+    } else if (equals_ignoring_case(name, "host")) {
         found->host_count++;
         found->host = value;
-    } else if (is_word(name, "expect")) {
+    } else if (equals_ignoring_case(name, "expect")) {
         found->expect_count++;
         found->expect = value;
-    } else if (is_word(name, "connection")) {
+    } else if (equals_ignoring_case(name, "connection")) {
         read_connection(found, value);
     }
 }
@@ -309,7 +309,7 @@ int tide_http1_head_read(tide_http1_head *out, tide_view bytes, size_t fields_ma
     out->body_len = found.body_len;
     out->is_kept_alive = !found.asks_close && (!out->is_http10 || found.asks_keep_alive);
     if (found.expect_count > 0 && !out->is_http10) {
-        out->expects_continue = found.expect_count == 1 && is_word(found.expect, "100-continue");
+        out->expects_continue = found.expect_count == 1 && equals_ignoring_case(found.expect, "100-continue");
         out->expects_unknown = !out->expects_continue;
     }
     const tide_status status = copy_fields(&out->fields, bytes);

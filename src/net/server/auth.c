@@ -17,7 +17,7 @@ _Static_assert((int)TIDE_AUTH_NAME_MAX <= (int)TIDE_IDENTITY_NAME_MAX, "a name f
 typedef struct cached_token {
     bool is_used;
     uint8_t digest[TIDE_SHA256_LEN];
-    tide_auth_answer answer;
+    tide_auth_result answer;
     int64_t asked_at_us; /* of the monotonic clock */
 } cached_token;
 
@@ -141,7 +141,7 @@ static void note_bad(tide_auth *auth, const char *peer)
 
 /* Every row is compared, whether one fits or not. */
 static bool find_in_file(const tide_auth *auth, const uint8_t digest[TIDE_SHA256_LEN],
-                         tide_auth_answer *out)
+                         tide_auth_result *out)
 {
     const tide_auth_row *found = NULL;
     for (size_t i = 0; i < auth->rows.count; i++)
@@ -149,7 +149,7 @@ static bool find_in_file(const tide_auth *auth, const uint8_t digest[TIDE_SHA256
             found = &auth->rows.items[i];
     if (!found)
         return false;
-    *out = (tide_auth_answer){.role = found->role, .expires_at_us = INT64_MAX};
+    *out = (tide_auth_result){.role = found->role, .expires_at_us = INT64_MAX};
     memcpy(out->name, found->name, sizeof out->name);
     return true;
 }
@@ -173,7 +173,7 @@ static cached_token *find_cached(tide_auth *auth, const uint8_t digest[TIDE_SHA2
 }
 
 static void keep_cached(tide_auth *auth, const uint8_t digest[TIDE_SHA256_LEN],
-                        const tide_auth_answer *answer, int64_t asked_at_us)
+                        const tide_auth_result *answer, int64_t asked_at_us)
 {
     cached_token *set = get_set(auth, digest);
     cached_token *place = find_cached(auth, digest);
@@ -198,10 +198,10 @@ static void drop_cached(tide_auth *auth, const uint8_t digest[TIDE_SHA256_LEN])
 }
 
 /* What is known without asking. *age_us is how old it is; INT64_MAX: nothing is known. */
-static tide_auth_answer get_known(tide_auth *auth, const uint8_t digest[TIDE_SHA256_LEN],
+static tide_auth_result get_known(tide_auth *auth, const uint8_t digest[TIDE_SHA256_LEN],
                                   int64_t now_us, int64_t *age_us, uint64_t *generation)
 {
-    tide_auth_answer answer = {.role = TIDE_ROLE_NONE};
+    tide_auth_result answer = {.role = TIDE_ROLE_NONE};
     *age_us = INT64_MAX;
     TIDE_HOLD(&auth->lock);
     *generation = auth->generation;
@@ -216,7 +216,7 @@ static tide_auth_answer get_known(tide_auth *auth, const uint8_t digest[TIDE_SHA
 }
 
 static void learn(tide_auth *auth, const uint8_t digest[TIDE_SHA256_LEN], tide_status status,
-                  const tide_auth_answer *answer, int64_t asked_at_us, uint64_t generation)
+                  const tide_auth_result *answer, int64_t asked_at_us, uint64_t generation)
 {
     TIDE_HOLD(&auth->lock);
     if (status == TIDE_OK && auth->generation == generation)
@@ -227,7 +227,7 @@ static void learn(tide_auth *auth, const uint8_t digest[TIDE_SHA256_LEN], tide_s
 
 /* Who guesses is not answered; who is known to be good at the same address is. */
 static tide_status ask(tide_auth *auth, tide_view token, const uint8_t digest[TIDE_SHA256_LEN],
-                       bool is_guessed, tide_auth_answer *out, tide_error *err)
+                       bool is_guessed, tide_auth_result *out, tide_error *err)
 {
     const int64_t now_us = auth->env->mono_us(auth->env);
     int64_t age_us = INT64_MAX;
@@ -239,7 +239,7 @@ static tide_status ask(tide_auth *auth, tide_view token, const uint8_t digest[TI
         return tide_fail(err, TIDE_E_BUSY, "too many bad tokens from this address; wait a while");
     if (!auth->options.lookup)
         return tide_fail(err, TIDE_E_UNAUTHENTICATED, "no such token");
-    tide_auth_answer answer = {.role = TIDE_ROLE_NONE};
+    tide_auth_result answer = {.role = TIDE_ROLE_NONE};
     const tide_status status = auth->options.lookup(auth->options.lookup_arg, token, &answer, err);
     learn(auth, digest, status, &answer, now_us, generation);
     if (status == TIDE_OK)
@@ -249,7 +249,7 @@ static tide_status ask(tide_auth *auth, tide_view token, const uint8_t digest[TI
 }
 
 static tide_status check_token(tide_auth *auth, const tide_credentials *given,
-                               tide_auth_answer *out, tide_error *err)
+                               tide_auth_result *out, tide_error *err)
 {
     const tide_view token = tide_view_of(given->token);
     uint8_t digest[TIDE_SHA256_LEN];
@@ -314,7 +314,7 @@ tide_status tide_auth_check(void *auth_arg, const tide_credentials *given, tide_
         return name_peer(out, given->certificate, auth->options.certificate_role, err);
     if (!given->token)
         return name_nobody(auth, given, peer, out, err);
-    tide_auth_answer answer = {.role = TIDE_ROLE_NONE};
+    tide_auth_result answer = {.role = TIDE_ROLE_NONE};
     const tide_status status = check_token(auth, given, &answer, err);
     if (status == TIDE_E_UNAUTHENTICATED)
         note_bad(auth, peer);

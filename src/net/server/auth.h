@@ -56,15 +56,15 @@ enum {
 typedef struct tide_auth tide_auth;
 
 /* What a lookup says about a token. */
-typedef struct tide_auth_answer {
+typedef struct tide_auth_result {
     char name[TIDE_AUTH_NAME_MAX + 1];
     char agent[TIDE_AUTH_NAME_MAX + 1]; /* "": any */
     tide_call_role role;
     int64_t expires_at_us; /* of the wall clock; INT64_MAX: never */
-} tide_auth_answer;
+} tide_auth_result;
 
 /* TIDE_OK: *out says whose it is. TIDE_E_UNAUTHENTICATED: nobody's. Any other failure: it cannot be told now. */
-typedef tide_status tide_auth_lookup_fn(void *arg, tide_view token, tide_auth_answer *out,
+typedef tide_status tide_auth_lookup_fn(void *arg, tide_view token, tide_auth_result *out,
                                         tide_error *err);
 
 typedef struct tide_auth_options {

@@ -45,7 +45,7 @@ static tide_view cut_line(tide_view *rest)
 }
 
 /* How many words a line has; of them the first COLUMN_COUNT. */
-static int cut_words(tide_view line, tide_view words[COLUMN_COUNT])
+static int split_columns(tide_view line, tide_view words[COLUMN_COUNT])
 {
     int count = 0;
     size_t at = 0;
@@ -129,7 +129,7 @@ static tide_status take_line(tide_auth_rows *rows, tide_view line, tide_error *e
 {
     tide_view words[COLUMN_COUNT] = {{NULL, 0}};
     tide_auth_row row = {.role = TIDE_ROLE_NONE};
-    const int count = cut_words(line, words);
+    const int count = split_columns(line, words);
     if (count == 0 || words[0].ptr[0] == '#')
         return TIDE_OK;
     if (count != COLUMN_COUNT)

@@ -11,7 +11,7 @@
 #include <string.h>
 #include <unistd.h>
 
-enum { ANSWER_LEN = 8192, LINE_SIZE = 512 };
+enum { RESPONSE_LEN = 8192, LINE_SIZE = 512 };
 
 /* One end of a connection. IPv4 in IPv6 is IPv4: the kernel keeps both in one table. */
 typedef struct endpoint {
@@ -87,7 +87,7 @@ static diag_request make_request(const endpoint *local, const endpoint *peer)
 static bool ask_netlink(tide_peer_owner *out, const endpoint *local, const endpoint *peer)
 {
     const diag_request request = make_request(local, peer);
-    _Alignas(struct nlmsghdr) char answer[ANSWER_LEN];
+    _Alignas(struct nlmsghdr) char answer[RESPONSE_LEN];
     *out = (tide_peer_owner){.is_known = false};
     const int fd = socket(AF_NETLINK, SOCK_RAW | SOCK_CLOEXEC, NETLINK_SOCK_DIAG);
     if (fd < 0)

@@ -304,7 +304,7 @@ size_t tide_server_held_len(const tide_server *server)
     return tide_budget_used(&server->shared.site->budget);
 }
 
-size_t tide_server_answers_len(const tide_server *server)
+size_t tide_server_responses_len(const tide_server *server)
 {
     return tide_budget_used(&server->shared.site->answers);
 }

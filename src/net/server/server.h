@@ -72,4 +72,4 @@ const tide_net_counters *tide_server_counters(const tide_server *server);
 /* Bytes of unfinished requests that are held now. */
 size_t tide_server_held_len(const tide_server *server);
 /* Bytes of answers that are made or wait for their readers now. */
-size_t tide_server_answers_len(const tide_server *server);
+size_t tide_server_responses_len(const tide_server *server);

@@ -66,12 +66,12 @@ tide_status tide_access_write_uses(tide_access *access, tide_error *err)
 
 /* ---- questions ---- */
 
-static tide_status look_up(void *arg, tide_view token, tide_auth_answer *out, tide_error *err)
+static tide_status look_up(void *arg, tide_view token, tide_auth_result *out, tide_error *err)
 {
     tide_access *access = arg;
     tide_token found;
     TIDE_TRY(tide_token_lookup_check(access->lookup, token, &found, err));
-    *out = (tide_auth_answer){.role = (tide_call_role)found.role,
+    *out = (tide_auth_result){.role = (tide_call_role)found.role,
                               .expires_at_us = found.expires_at_us};
     memcpy(out->name, found.name, sizeof out->name);
     memcpy(out->agent, found.agent, sizeof out->agent);

@@ -460,7 +460,7 @@ static void answer_one(ingest *in)
     tide_identity identity;
     tide_store_identity(tide_feed_store(in->services->feed), &identity);
     AGENT(IngestResponse) response = numbers_of(in, &in->batches[0], &identity);
-    tide_call_reply_message(in->call, &response.base);
+    tide_call_respond_message(in->call, &response.base);
 }
 
 static void answer_ebpf(ingest *in)
@@ -475,7 +475,7 @@ static void answer_ebpf(ingest *in)
     response.grpc = &parts[1];
     response.sql = &parts[2];
     response.traces = &parts[3];
-    tide_call_reply_message(in->call, &response.base);
+    tide_call_respond_message(in->call, &response.base);
 }
 
 /* ---- the way of a request ---- */

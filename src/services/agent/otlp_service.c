@@ -68,7 +68,7 @@ static void refuse_http(tide_call *call, tide_otlp_format format, tide_status st
         tide_buffer_clear(&body);
     if (details->retry_after_s > 0)
         tide_call_add_header(call, "retry-after", "1");
-    tide_call_http_reply(call, http_code_of(status), content_type_of(format),
+    tide_call_http_respond(call, http_code_of(status), content_type_of(format),
                          tide_buffer_view(&body));
 }
 
@@ -96,9 +96,9 @@ static void answer(const export *e)
     if (tide_otlp_answer(&body, e->signal, e->format, &e->output) < TIDE_OK)
         tide_buffer_clear(&body); /* an empty answer is success without details */
     if (e->is_http)
-        tide_call_http_reply(e->call, 200, content_type_of(e->format), tide_buffer_view(&body));
+        tide_call_http_respond(e->call, 200, content_type_of(e->format), tide_buffer_view(&body));
     else
-        tide_call_reply(e->call, tide_buffer_view(&body));
+        tide_call_respond(e->call, tide_buffer_view(&body));
 }
 
 static void count_refused(const export *e, const char *reason, int64_t count)
@@ -235,7 +235,7 @@ static void receive_http(tide_call *call, tide_view body, const tide_agent_servi
     } else if (strcmp(type, "application/x-protobuf") == 0) {
         receive(call, body, services, signal, TIDE_OTLP_PROTOBUF, true);
     } else {
-        tide_call_http_reply(
+        tide_call_http_respond(
             call, 415, "text/plain; charset=utf-8",
             tide_view_of("Content-Type must be application/x-protobuf or application/json\n"));
     }

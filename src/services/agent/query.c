@@ -198,7 +198,7 @@ tide_status tide_query_put_state(const tide_agent_services *services, tide_buffe
     state.retention_ms = services->retention_us / 1000;
     state.filtered_records = (uint64_t)answer->filtered;
     TIDE_CLEANUP(tide_buffer_done) tide_buffer bytes = {0};
-    tide_buffer_init(&bytes, TIDE_RPC_ANSWER_MAX);
+    tide_buffer_init(&bytes, TIDE_RPC_RESPONSE_MAX);
     TIDE_TRY(tide_rpc_pack(&bytes, &state.base, err));
     TIDE_TRY(put_holes(&bytes, answer, err));
     TIDE_TRY(put_epochs(&bytes, answer, err));

@@ -130,7 +130,7 @@ static tide_status put_frame(void *arg, uint64_t id, tide_view name, tide_error 
     AGENT(ProfileFrame) row = AGENT_INIT(PROFILE_FRAME);
     row.frame_id = id;
     TIDE_CLEANUP(tide_buffer_done) tide_buffer bytes = {0};
-    tide_buffer_init(&bytes, TIDE_RPC_ANSWER_MAX);
+    tide_buffer_init(&bytes, TIDE_RPC_RESPONSE_MAX);
     TIDE_TRY(tide_rpc_pack(&bytes, &row.base, err));
     TIDE_TRY(tide_rpc_put_bytes(&bytes, NAME_FIELD, name, err));
     if (to->out->len + bytes.len > to->end)
@@ -260,7 +260,7 @@ static void reply(tide_call *call, tide_buffer *out)
     const size_t len = out->len;
     char *bytes = TIDE_TAKE(out->ptr);
     tide_buffer_init(out, 0);
-    tide_call_reply_owned(call, bytes, len);
+    tide_call_respond_owned(call, bytes, len);
 }
 
 /* ---- waiting ---- */
@@ -277,7 +277,7 @@ static int64_t step_query(tide_call *call, tide_store *store, void *arg, bool is
     waiting *w = arg;
     tide_error err = {0};
     TIDE_CLEANUP(tide_buffer_done) tide_buffer out = {0};
-    tide_buffer_init(&out, TIDE_RPC_ANSWER_MAX);
+    tide_buffer_init(&out, TIDE_RPC_RESPONSE_MAX);
     const tide_status status = look(call, w->services, w->kind, &w->q, is_over, &out, &err);
     if (status == TIDE_NONE)
         return INT64_MAX;
@@ -322,7 +322,7 @@ static tide_status answer_query(tide_call *call, tide_view message,
     TIDE_TRY(check_stream(kind, &q, err));
     TIDE_TRY(find_wait(&q, &wait_us, err));
     TIDE_CLEANUP(tide_buffer_done) tide_buffer out = {0};
-    tide_buffer_init(&out, TIDE_RPC_ANSWER_MAX);
+    tide_buffer_init(&out, TIDE_RPC_RESPONSE_MAX);
     const tide_status status = look(call, services, kind, &q, wait_us == 0, &out, err);
     if (status == TIDE_NONE)
         return wait_for(call, services, kind, &q, wait_us, err);
@@ -494,7 +494,7 @@ static tide_status put_binary(void *arg, const tide_feed_binary *binary, tide_er
     row.last_seen = binary->last_seen_us / 1000;
     row.has_debug_info = binary->has_debug_info;
     TIDE_CLEANUP(tide_buffer_done) tide_buffer bytes = {0};
-    tide_buffer_init(&bytes, TIDE_RPC_ANSWER_MAX);
+    tide_buffer_init(&bytes, TIDE_RPC_RESPONSE_MAX);
     TIDE_TRY(tide_rpc_pack(&bytes, &row.base, err));
     TIDE_TRY(tide_rpc_put_bytes(&bytes, 1, binary->build_id, err));
     TIDE_TRY(tide_rpc_put_bytes(&bytes, 2, binary->service_id, err));
@@ -508,10 +508,10 @@ static void run_binaries(tide_call *call, tide_view message, void *arg)
     const tide_agent_services *services = arg;
     tide_error err = {0};
     tide_buffer out;
-    tide_buffer_init(&out, TIDE_RPC_ANSWER_MAX);
+    tide_buffer_init(&out, TIDE_RPC_RESPONSE_MAX);
     const tide_status status = tide_feed_binaries_get(services->feed, put_binary, &out, &err);
     if (status >= TIDE_OK)
-        tide_call_reply(call, tide_buffer_view(&out));
+        tide_call_respond(call, tide_buffer_view(&out));
     else
         tide_call_end(call, status, &err);
     tide_buffer_done(&out);

@@ -45,7 +45,7 @@ static tide_status encode_all(const tide_agent_services *services, tide_buffer *
                               tide_error *err)
 {
     TIDE_CLEANUP(list_done) stream_list list = {.services = services};
-    tide_buffer_init(&list.out, TIDE_RPC_ANSWER_MAX);
+    tide_buffer_init(&list.out, TIDE_RPC_RESPONSE_MAX);
     TIDE_TRY(tide_feed_list(services->feed, put_stream, &list, err));
     AGENT(ListStreamsResponse) rest = AGENT_INIT(LIST_STREAMS_RESPONSE);
     rest.session_id = list.session;
@@ -59,9 +59,9 @@ static tide_status encode_all(const tide_agent_services *services, tide_buffer *
 
 static tide_status answer_all(tide_call *call, const tide_agent_services *services, tide_error *err)
 {
-    TIDE_CLEANUP(tide_buffer_done) tide_buffer out = tide_buffer_of(TIDE_RPC_ANSWER_MAX);
+    TIDE_CLEANUP(tide_buffer_done) tide_buffer out = tide_buffer_of(TIDE_RPC_RESPONSE_MAX);
     TIDE_TRY(encode_all(services, &out, err));
-    tide_call_reply(call, tide_buffer_view(&out));
+    tide_call_respond(call, tide_buffer_view(&out));
     return TIDE_OK;
 }
 
@@ -143,7 +143,7 @@ struct tide_streams_board {
 tide_status tide_streams_board_new(tide_streams_board **out, tide_error *err)
 {
     TIDE_NEW(tide_streams_board, board, err);
-    tide_buffer_init(&board->answer, TIDE_RPC_ANSWER_MAX);
+    tide_buffer_init(&board->answer, TIDE_RPC_RESPONSE_MAX);
     *out = board;
     return TIDE_OK;
 }
@@ -179,7 +179,7 @@ static tide_status look_again(tide_call *call, const watching *w, bool is_over, 
         TIDE_TRY(encode_all(w->services, &board->answer, err));
         board->answer_round = round;
     }
-    tide_call_reply(call, tide_buffer_view(&board->answer));
+    tide_call_respond(call, tide_buffer_view(&board->answer));
     return TIDE_OK;
 }
 

@@ -317,7 +317,7 @@ tide_status tide_rpc_encode_event(tide_buffer *out, const tide_journal_event *ev
     if (!event->checkpoint)
         return TIDE_OK;
     TIDE_CLEANUP(tide_buffer_done) tide_buffer checkpoint = {0};
-    tide_buffer_init(&checkpoint, TIDE_RPC_ANSWER_MAX);
+    tide_buffer_init(&checkpoint, TIDE_RPC_RESPONSE_MAX);
     TIDE_TRY(tide_rpc_encode_checkpoint(&checkpoint, event->checkpoint, err));
     return tide_rpc_put_bytes(out, CHECKPOINT_FIELD, tide_buffer_view(&checkpoint), err);
 }

@@ -25,7 +25,7 @@ static tide_status too_long(tide_status status, tide_error *err)
     return tide_fail(err, status,
                      "the answer has more than %d MiB, or there is no memory for it: ask for less "
                      "(a limit, a narrower range, no snapshots)",
-                     TIDE_RPC_ANSWER_MAX >> 20);
+                     TIDE_RPC_RESPONSE_MAX >> 20);
 }
 
 static tide_status append_packed(tide_buffer *out, const ProtobufCMessage *message, size_t len)
@@ -62,7 +62,7 @@ tide_status tide_rpc_put_message(tide_buffer *out, uint32_t field, const Protobu
     return tide_rpc_pack(out, message, err);
 }
 
-tide_status tide_rpc_answer(tide_rpc *rpc, const ProtobufCMessage *part, tide_error *err)
+tide_status tide_rpc_respond(tide_rpc *rpc, const ProtobufCMessage *part, tide_error *err)
 {
     return tide_rpc_pack(&rpc->answer, part, err);
 }
@@ -78,7 +78,7 @@ void tide_rpc_run(tide_call *call, tide_view message, const tide_rpc_context *co
 {
     tide_error err = {0};
     tide_rpc rpc = {.call = call, .store = context->store, .context = context};
-    tide_buffer_init(&rpc.answer, TIDE_RPC_ANSWER_MAX);
+    tide_buffer_init(&rpc.answer, TIDE_RPC_RESPONSE_MAX);
     ProtobufCMessage *request = NULL;
     tide_status status = tide_call_decode(call, message, &request, &err);
     if (status >= TIDE_OK)
@@ -88,7 +88,7 @@ void tide_rpc_run(tide_call *call, tide_view message, const tide_rpc_context *co
     if (status == TIDE_E_LEASE_LOST)
         tide_refusal_log_write(context->refusals, tide_call_path(call), err.text);
     if (status >= TIDE_OK && !rpc.is_parked)
-        tide_call_reply(call, tide_buffer_view(&rpc.answer));
+        tide_call_respond(call, tide_buffer_view(&rpc.answer));
     else if (status < TIDE_OK)
         tide_call_end(call, status, &err);
     tide_buffer_done(&rpc.answer);

@@ -15,7 +15,7 @@
  * TIDE_OK sends the answer, TIDE_NONE is NOT_FOUND, a failure ends the call with its code and text.
  *
  * Threads: methods block (they wait for the store), so they run on the server's pool.
- * Limits: an answer has at most TIDE_RPC_ANSWER_MAX bytes; longer lists end with TIDE_E_LIMIT and say what to do. */
+ * Limits: an answer has at most TIDE_RPC_RESPONSE_MAX bytes; longer lists end with TIDE_E_LIMIT and say what to do. */
 #pragma once
 
 #include <tidemark/store.h>
@@ -26,7 +26,7 @@
 #include "services/api/refusal_log.h"
 
 enum {
-    TIDE_RPC_ANSWER_MAX = 64 << 20,
+    TIDE_RPC_RESPONSE_MAX = 64 << 20,
     TIDE_RPC_LIST_DEFAULT = 100,
 };
 
@@ -62,7 +62,7 @@ TIDE_MUST_CHECK tide_status tide_rpc_put_message(tide_buffer *out, uint32_t fiel
                                                  const ProtobufCMessage *message, tide_error *err);
 
 /* Append the fields of a response, or a part of them. */
-TIDE_MUST_CHECK tide_status tide_rpc_answer(tide_rpc *rpc, const ProtobufCMessage *part,
+TIDE_MUST_CHECK tide_status tide_rpc_respond(tide_rpc *rpc, const ProtobufCMessage *part,
                                             tide_error *err);
 
 /* Append a message as one occurrence of a field. */

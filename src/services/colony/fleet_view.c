@@ -49,19 +49,19 @@ static tide_fleet_stream *get_stream(tide_fleet_view *view, const tide_position 
 }
 
 static void describe(tide_fleet_stream *stream, const tide_position *position,
-                     const tide_books *books)
+                     const tide_ledger *ledger)
 {
     stream->is_open = true;
-    stream->records = books->pending;
-    stream->unread = books->unread;
-    stream->gaps = books->open_gaps;
+    stream->records = ledger->pending;
+    stream->unread = ledger->unread;
+    stream->gaps = ledger->open_gaps;
     stream->checkpoint = position->cursor.contiguous;
     stream->head = position->head;
-    if (books->unread > 0 && position->next_arrived_ms > 0)
+    if (ledger->unread > 0 && position->next_arrived_ms > 0)
         stream->lag_ms = position->agent_now_ms - position->next_arrived_ms;
     if (stream->lag_ms < 0)
         stream->lag_ms = 0;
-    if (books->unread > 0 && position->retention_ms > 0)
+    if (ledger->unread > 0 && position->retention_ms > 0)
         stream->loss_ms =
             stream->lag_ms < position->retention_ms ? position->retention_ms - stream->lag_ms : 0;
 }
@@ -70,13 +70,13 @@ static tide_status add_position(void *arg, const tide_position *position, const 
                                 tide_error *err)
 {
     tide_fleet_view *view = arg;
-    tide_books books;
-    tide_position_books(position, gaps, &books);
+    tide_ledger ledger;
+    tide_position_ledger(position, gaps, &ledger);
     const int64_t lost = gaps->permanent - gaps->accepted;
-    view->unexplained += llabs(books.unexplained);
-    view->pending += books.pending;
-    view->open_gaps += books.open_gaps;
-    view->lost += books.lost;
+    view->unexplained += llabs(ledger.unexplained);
+    view->pending += ledger.pending;
+    view->open_gaps += ledger.open_gaps;
+    view->lost += ledger.lost;
     view->lost_open += lost;
     if (position->closed_at_us != 0 && lost == 0)
         return TIDE_OK;
@@ -87,7 +87,7 @@ static tide_status add_position(void *arg, const tide_position *position, const 
     TIDE_NEED_MEMORY(stream, err);
     stream->lost += lost;
     if (position->closed_at_us == 0)
-        describe(stream, position, &books);
+        describe(stream, position, &ledger);
     return TIDE_OK;
 }
 

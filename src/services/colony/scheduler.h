@@ -53,7 +53,7 @@ enum {
 #define TIDE_SCHEDULER_WATCH_US INT64_C(4000000)
 #define TIDE_SCHEDULER_WATCH_RATE 100
 #define TIDE_SCHEDULER_GAP_KEEP_US                                                                 \
-    INT64_C(2592000000000) /* 30 days: ended gaps are folded into the books */
+    INT64_C(2592000000000) /* 30 days: ended gaps are folded into the ledger */
 
 /* Zero means the default everywhere. */
 typedef struct tide_scheduler_options {

@@ -40,12 +40,12 @@ static void run(tide_call *call, tide_view message, void *arg, tide_colony_fn *f
 {
     tide_error err = {0};
     ProtobufCMessage *request = NULL;
-    TIDE_CLEANUP(tide_buffer_done) tide_buffer out = tide_buffer_of(TIDE_RPC_ANSWER_MAX);
+    TIDE_CLEANUP(tide_buffer_done) tide_buffer out = tide_buffer_of(TIDE_RPC_RESPONSE_MAX);
     tide_status status = tide_call_decode(call, message, &request, &err);
     if (status >= TIDE_OK)
         status = fn(arg, request, &out, &err);
     if (status >= TIDE_OK)
-        tide_call_reply(call, tide_buffer_view(&out));
+        tide_call_respond(call, tide_buffer_view(&out));
     else
         tide_call_end(call, status, &err);
 }
@@ -141,19 +141,19 @@ tide_status tide_colony_check_names(tide_colony *colony, const char *agent_id,
     return data_type && *data_type ? check_type(colony, data_type, err) : TIDE_OK;
 }
 
-void tide_colony_books(COLONY(Books) * out, const tide_books *books)
+void tide_colony_ledger(COLONY(Ledger) * out, const tide_ledger *ledger)
 {
-    out->head = (uint64_t)books->head;
-    out->first = (uint64_t)books->first;
-    out->before = (uint64_t)books->before;
-    out->stored = (uint64_t)books->stored;
-    out->dead = (uint64_t)books->dead;
-    out->filtered = (uint64_t)books->filtered;
-    out->void_ = (uint64_t)books->voided;
-    out->lost = (uint64_t)books->lost;
-    out->pending = (uint64_t)books->pending;
-    out->held = (uint64_t)books->held;
-    out->open_gaps = (uint64_t)books->open_gaps;
-    out->unread = (uint64_t)books->unread;
-    out->unexplained = books->unexplained;
+    out->head = (uint64_t)ledger->head;
+    out->first = (uint64_t)ledger->first;
+    out->before = (uint64_t)ledger->before;
+    out->stored = (uint64_t)ledger->stored;
+    out->dead = (uint64_t)ledger->dead;
+    out->filtered = (uint64_t)ledger->filtered;
+    out->void_ = (uint64_t)ledger->voided;
+    out->lost = (uint64_t)ledger->lost;
+    out->pending = (uint64_t)ledger->pending;
+    out->held = (uint64_t)ledger->held;
+    out->open_gaps = (uint64_t)ledger->open_gaps;
+    out->unread = (uint64_t)ledger->unread;
+    out->unexplained = ledger->unexplained;
 }

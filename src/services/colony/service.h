@@ -92,4 +92,4 @@ TIDE_MUST_CHECK tide_status tide_colony_number(int64_t *out, uint64_t number, co
  * the words list them. */
 TIDE_MUST_CHECK tide_status tide_colony_check_names(tide_colony *colony, const char *agent_id,
                                                     const char *data_type, tide_error *err);
-void tide_colony_books(COLONY(Books) * out, const tide_books *books);
+void tide_colony_ledger(COLONY(Ledger) * out, const tide_ledger *ledger);

@@ -29,11 +29,11 @@ static tide_status put_holes(tide_buffer *out, const tide_position *position, ti
 static tide_status put_position(void *arg, const tide_position *position, const tide_gap_sums *gaps,
                                 tide_error *err)
 {
-    tide_books books;
-    COLONY(Books) sums = COLONY_INIT(BOOKS);
+    tide_ledger ledger;
+    COLONY(Ledger) sums = COLONY_INIT(LEDGER);
     COLONY(Checkpoint) row = COLONY_INIT(CHECKPOINT);
-    tide_position_books(position, gaps, &books);
-    tide_colony_books(&sums, &books);
+    tide_position_ledger(position, gaps, &ledger);
+    tide_colony_ledger(&sums, &ledger);
     row.agent_id = tide_rpc_borrow(position->agent_id);
     row.data_type = tide_rpc_borrow(position->data_type);
     row.session_id = tide_rpc_borrow(position->session_id);
@@ -41,7 +41,7 @@ static tide_status put_position(void *arg, const tide_position *position, const 
     row.epoch_id = tide_rpc_borrow(position->epoch_id);
     row.last_seq_id = (uint64_t)position->last_seq;
     row.highest_seq_id = (uint64_t)tide_cursor_highest(&position->cursor);
-    row.books = &sums;
+    row.ledger = &sums;
     row.last_poll_time = position->last_poll_us;
     row.created_at = position->created_at_us;
     row.updated_at = position->updated_at_us;
@@ -54,7 +54,7 @@ static tide_status put_position(void *arg, const tide_position *position, const 
     row.agent_now = position->agent_now_ms;
     row.retention_ms = position->retention_ms;
     row.version = (uint64_t)position->version;
-    TIDE_CLEANUP(tide_buffer_done) tide_buffer bytes = tide_buffer_of(TIDE_RPC_ANSWER_MAX);
+    TIDE_CLEANUP(tide_buffer_done) tide_buffer bytes = tide_buffer_of(TIDE_RPC_RESPONSE_MAX);
     TIDE_TRY(tide_rpc_pack(&bytes, &row.base, err));
     TIDE_TRY(put_holes(&bytes, position, err));
     return tide_rpc_put_bytes(arg, 1, tide_buffer_view(&bytes), err);

@@ -34,8 +34,8 @@ struct tide_fleet *tide_fleet_new(void)
         return NULL;
     (void)pthread_mutex_init(&fleet->lock, NULL);
     for (int i = 0; i < 2; i++) {
-        tide_buffer_init(&fleet->answers[i], TIDE_RPC_ANSWER_MAX);
-        tide_buffer_init(&fleet->packed[i], TIDE_RPC_ANSWER_MAX);
+        tide_buffer_init(&fleet->answers[i], TIDE_RPC_RESPONSE_MAX);
+        tide_buffer_init(&fleet->packed[i], TIDE_RPC_RESPONSE_MAX);
     }
     return fleet;
 }
@@ -290,14 +290,14 @@ void tide_colony_run_fleet(tide_call *call, tide_view message, void *arg)
         (void)pthread_mutex_lock(&fleet->lock);
         status = refresh(colony, fleet, &err);
         if (status >= TIDE_OK)
-            tide_call_reply_shared(call, tide_buffer_view(&fleet->answers[is_brief]),
+            tide_call_respond_shared(call, tide_buffer_view(&fleet->answers[is_brief]),
                                    &fleet->packed[is_brief]);
         (void)pthread_mutex_unlock(&fleet->lock);
     } else if (status >= TIDE_OK) {
-        TIDE_CLEANUP(tide_buffer_done) tide_buffer out = tide_buffer_of(TIDE_RPC_ANSWER_MAX);
+        TIDE_CLEANUP(tide_buffer_done) tide_buffer out = tide_buffer_of(TIDE_RPC_RESPONSE_MAX);
         status = tide_colony_fleet(colony, request, &out, &err);
         if (status >= TIDE_OK)
-            tide_call_reply(call, tide_buffer_view(&out));
+            tide_call_respond(call, tide_buffer_view(&out));
     }
     if (status < TIDE_OK)
         tide_call_end(call, status, &err);

@@ -31,14 +31,14 @@ static const char *name_digest(tide_audit_digest digest)
 static tide_status put_line(void *arg, const tide_audit_line *line, tide_error *err)
 {
     const audit *a = arg;
-    COLONY(Books) books = COLONY_INIT(BOOKS);
+    COLONY(Ledger) ledger = COLONY_INIT(LEDGER);
     COLONY(AuditLine) row = COLONY_INIT(AUDIT_LINE);
-    tide_colony_books(&books, &line->books);
+    tide_colony_ledger(&ledger, &line->ledger);
     row.agent_id = tide_rpc_borrow(line->position->agent_id);
     row.data_type = tide_rpc_borrow(line->position->data_type);
     row.session_id = tide_rpc_borrow(line->position->session_id);
     row.epoch = (uint64_t)line->position->epoch;
-    row.books = &books;
+    row.ledger = &ledger;
     row.rows = (uint64_t)line->rows;
     row.dead_rows = (uint64_t)line->dead_rows;
     row.digest = tide_rpc_borrow(name_digest(line->digest));
@@ -114,7 +114,7 @@ static tide_status run_sql(tide_colony *colony, tide_query_slot *slot, tide_sink
     TIDE_TRY(tide_query_slot_process(slot, &colony->query_target, &process, err));
     const tide_lake_sandbox_query inner = {.text = query->sql,
                                            .row_max = query->row_max,
-                                           .bytes_max = TIDE_RPC_ANSWER_MAX,
+                                           .bytes_max = TIDE_RPC_RESPONSE_MAX,
                                            .timeout_us = query->timeout_us,
                                            .columns = rows->columns,
                                            .row = rows->row,
@@ -192,10 +192,10 @@ static tide_status query_on_slot(tide_colony *colony, tide_query_slot *slot, tid
 static void serve_query(tide_query_slot *slot, tide_call *call, tide_view message, void *arg)
 {
     tide_error err = {0};
-    TIDE_CLEANUP(tide_buffer_done) tide_buffer out = tide_buffer_of(TIDE_RPC_ANSWER_MAX);
+    TIDE_CLEANUP(tide_buffer_done) tide_buffer out = tide_buffer_of(TIDE_RPC_RESPONSE_MAX);
     const tide_status status = query_on_slot(arg, slot, call, message, &out, &err);
     if (status >= TIDE_OK)
-        tide_call_reply(call, tide_buffer_view(&out));
+        tide_call_respond(call, tide_buffer_view(&out));
     else
         tide_call_end(call, status, &err);
 }

@@ -67,7 +67,7 @@ TIDE_RPC(append_checkpoints, JOURNAL(AppendRequest))
     }
     JOURNAL(AppendResponse) response = JOURNAL_INIT(APPEND_RESPONSE);
     TIDE_RPC_PUT_IDENTITY(&response, &a.numbers[0].identity);
-    return tide_rpc_answer(rpc, &response.base, err);
+    return tide_rpc_respond(rpc, &response.base, err);
 }
 
 tide_status tide_rpc_begin_step(tide_rpc *rpc, const ProtobufCMessage *message, tide_error *err)
@@ -82,7 +82,7 @@ tide_status tide_rpc_begin_step(tide_rpc *rpc, const ProtobufCMessage *message, 
     response.result = tide_rpc_borrow(state.result);
     response.step_token = state.step_token;
     response.key = state.key;
-    return tide_rpc_answer(rpc, &response.base, err);
+    return tide_rpc_respond(rpc, &response.base, err);
 }
 TIDE_RPC_RUN(tide_rpc_begin_step)
 
@@ -100,7 +100,7 @@ TIDE_RPC(complete_step, JOURNAL(CompleteStepRequest))
     TIDE_TRY(tide_task_step_complete(rpc->store, &step, &numbers, err));
     JOURNAL(Numbers) response;
     tide_rpc_numbers(&response, &numbers);
-    return tide_rpc_answer(rpc, &response.base, err);
+    return tide_rpc_respond(rpc, &response.base, err);
 }
 
 TIDE_RPC(add_type, JOURNAL(AddTypeRequest))
@@ -122,7 +122,7 @@ static tide_status put_checkpoint(void *arg, const tide_checkpoint *checkpoint, 
     tide_rpc *rpc = l->rpc;
     l->identity = *checkpoint->identity;
     TIDE_CLEANUP(tide_buffer_done) tide_buffer bytes = {0};
-    tide_buffer_init(&bytes, TIDE_RPC_ANSWER_MAX);
+    tide_buffer_init(&bytes, TIDE_RPC_RESPONSE_MAX);
     TIDE_TRY(tide_rpc_encode_checkpoint(&bytes, checkpoint, err));
     return tide_rpc_put_bytes(&rpc->answer, 1, tide_buffer_view(&bytes), err);
 }
@@ -149,7 +149,7 @@ TIDE_RPC(list, JOURNAL(ListRequest))
         tide_store_identity(rpc->store, &l.identity);
     JOURNAL(ListResponse) response = JOURNAL_INIT(LIST_RESPONSE);
     TIDE_RPC_PUT_IDENTITY(&response, &l.identity);
-    return tide_rpc_answer(rpc, &response.base, err);
+    return tide_rpc_respond(rpc, &response.base, err);
 }
 
 static tide_status answer_checkpoint(void *arg, const tide_checkpoint *checkpoint, tide_error *err)
@@ -197,7 +197,7 @@ static tide_status head(tide_rpc *rpc, const ProtobufCMessage *message, tide_err
     JOURNAL(HeadResponse) response = JOURNAL_INIT(HEAD_RESPONSE);
     TIDE_TRY(tide_journal_head(rpc->store, &response.global_sequence, &identity, err));
     TIDE_RPC_PUT_IDENTITY(&response, &identity);
-    return tide_rpc_answer(rpc, &response.base, err);
+    return tide_rpc_respond(rpc, &response.base, err);
 }
 TIDE_RPC_RUN(head)
 
@@ -209,7 +209,7 @@ TIDE_RPC(annotate, JOURNAL(AnnotateRequest))
     TIDE_TRY(tide_journal_annotate(rpc->store, request->id,
                                    *request->severity ? request->severity : "info", request->note,
                                    &response.annotation_id, err));
-    return tide_rpc_answer(rpc, &response.base, err);
+    return tide_rpc_respond(rpc, &response.base, err);
 }
 
 static tide_status put_annotation(void *arg, const tide_annotation *annotation, tide_error *err)
@@ -239,7 +239,7 @@ TIDE_RPC(compact, JOURNAL(CompactRequest))
     TIDE_TRY(tide_journal_compact(rpc->store, &policy, &compacted, err));
     JOURNAL(CompactResponse) response;
     tide_rpc_compacted(&response, &compacted);
-    return tide_rpc_answer(rpc, &response.base, err);
+    return tide_rpc_respond(rpc, &response.base, err);
 }
 
 TIDE_RPC(delete_checkpoint, JOURNAL(DeleteRequest))
@@ -259,14 +259,14 @@ TIDE_RPC(fork_task, JOURNAL(ForkRequest))
                      request->id, err));
     JOURNAL(ForkResponse) response = JOURNAL_INIT(FORK_RESPONSE);
     response.task_id = task_id;
-    return tide_rpc_answer(rpc, &response.base, err);
+    return tide_rpc_respond(rpc, &response.base, err);
 }
 
 static tide_status put_difference(void *arg, const tide_difference *difference, tide_error *err)
 {
     tide_rpc *rpc = arg;
     TIDE_CLEANUP(tide_buffer_done) tide_buffer bytes = {0};
-    tide_buffer_init(&bytes, TIDE_RPC_ANSWER_MAX);
+    tide_buffer_init(&bytes, TIDE_RPC_RESPONSE_MAX);
     TIDE_TRY(tide_rpc_encode_difference(&bytes, difference, err));
     return tide_rpc_put_bytes(&rpc->answer, 1, tide_buffer_view(&bytes), err);
 }
@@ -313,7 +313,7 @@ TIDE_RPC(verify, JOURNAL(VerifyRequest))
     response.skipped = report.skipped;
     response.missing = report.missing;
     response.is_sound = status >= TIDE_OK;
-    return tide_rpc_answer(rpc, &response.base, err);
+    return tide_rpc_respond(rpc, &response.base, err);
 }
 
 /* clang-format off */

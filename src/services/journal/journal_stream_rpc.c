@@ -45,7 +45,7 @@ static tide_status send_event(void *arg, const tide_journal_event *event, tide_e
 {
     sender *s = arg;
     TIDE_CLEANUP(tide_buffer_done) tide_buffer bytes = {0};
-    tide_buffer_init(&bytes, TIDE_RPC_ANSWER_MAX);
+    tide_buffer_init(&bytes, TIDE_RPC_RESPONSE_MAX);
     TIDE_TRY(tide_rpc_encode_event(&bytes, event, err));
     s->is_over = !tide_call_send(s->call, tide_buffer_view(&bytes));
     return s->is_over ? TIDE_E_INTERRUPTED : TIDE_OK;
@@ -362,7 +362,7 @@ static void run_import(tide_call *call, tide_view message, void *arg)
     response.head = transfer.head;
     response.removed = transfer.removed;
     response.store_head = transfer.store_head;
-    tide_call_reply_message(call, &response.base);
+    tide_call_respond_message(call, &response.base);
 }
 
 const tide_method tide_rpc_journal_streams[] = {

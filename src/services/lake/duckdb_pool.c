@@ -24,7 +24,7 @@ typedef struct job {
 struct tide_duckdb_thread {
     tide_duckdb_pool *desks;
     tide_lake_data *data; /* NULL: not opened */
-    tide_duck_cord *cord;
+    tide_duck_cancel *cancel;
     tide_query_process *queries; /* of conditions; NULL: not opened */
     int cancel_fd;               /* of it */
     pthread_t thread;
@@ -56,7 +56,7 @@ typedef struct hook {
 static void stop_desk(tide_duckdb_thread *desk)
 {
     const uint64_t one = 1;
-    tide_duck_cord_pull(desk->cord);
+    tide_duck_cancel_raise(desk->cancel);
     const ssize_t written = write(desk->cancel_fd, &one, sizeof one);
     (void)written; /* full: it is readable already */
 }
@@ -92,11 +92,11 @@ static void let_go(hook *h)
 /* What was stopped in its midst is not used again. */
 static void clear(tide_duckdb_thread *desk)
 {
-    if (!tide_duck_cord_is_pulled(desk->cord))
+    if (!tide_duck_cancel_is_raised(desk->cancel))
         return;
     tide_lake_data_close(desk->data);
     desk->data = NULL;
-    tide_duck_cord_loosen(desk->cord);
+    tide_duck_cancel_clear(desk->cancel);
     uint64_t ignored = 0;
     const ssize_t n = read(desk->cancel_fd, &ignored, sizeof ignored);
     (void)n;
@@ -201,7 +201,7 @@ tide_status tide_duckdb_thread_data(tide_duckdb_thread *desk, tide_lake_data **o
                                            .memory_max = options->memory_max,
                                            .env = options->env,
                                            .seen = options->seen,
-                                           .cord = desk->cord,
+                                           .cancel = desk->cancel,
                                            .runner = tide_query_process_runner(desk->queries)};
     if (!desk->data)
         TIDE_TRY(tide_lake_data_open(&desk->data, options->data_dir, &wanted, err));
@@ -219,7 +219,7 @@ static tide_status start(tide_duckdb_pool *desks, tide_error *err)
         desk->cancel_fd = eventfd(0, EFD_CLOEXEC | EFD_NONBLOCK);
         if (desk->cancel_fd < 0)
             return tide_fail(err, TIDE_E_IO, "no descriptor for the pool of DuckDB");
-        TIDE_TRY(tide_duck_cord_new(&desk->cord, err));
+        TIDE_TRY(tide_duck_cancel_new(&desk->cancel, err));
         TIDE_TRY(tide_thread_start(&desk->thread, run_desk, desk, err));
         desk->is_running = true;
     }
@@ -270,7 +270,7 @@ void tide_duckdb_pool_close(tide_duckdb_pool *desks)
     (void)pthread_mutex_lock(&desks->lock);
     desks->is_closing = true;
     for (int i = 0; i < desks->desk_count; i++)
-        if (desks->desks[i].cord)
+        if (desks->desks[i].cancel)
             stop_desk(&desks->desks[i]);
     (void)pthread_cond_broadcast(&desks->work);
     (void)pthread_mutex_unlock(&desks->lock);
@@ -278,7 +278,7 @@ void tide_duckdb_pool_close(tide_duckdb_pool *desks)
         if (desks->desks[i].is_running)
             (void)pthread_join(desks->desks[i].thread, NULL);
         tide_lake_data_close(desks->desks[i].data);
-        tide_duck_cord_free(desks->desks[i].cord);
+        tide_duck_cancel_free(desks->desks[i].cancel);
         tide_file_closep(&desks->desks[i].cancel_fd);
     }
     refuse_rest(desks);

@@ -78,14 +78,14 @@ static void laked_serve(tide_laked *laked, tide_duckdb_thread *desk, tide_call *
     tide_error err = {0};
     tide_lake_turn turn = {.laked = laked, .call = call, .desk = desk};
     ProtobufCMessage *request = NULL;
-    tide_buffer_init(&turn.out, TIDE_RPC_ANSWER_MAX);
+    tide_buffer_init(&turn.out, TIDE_RPC_RESPONSE_MAX);
     tide_status status = tide_call_decode(call, message, &request, &err);
     if (status >= TIDE_OK)
         status = fn(&turn, request, &err);
     if (status < TIDE_OK)
         tide_laked_end(&turn, status, &err);
     else if (!turn.is_parked)
-        tide_call_reply(call, tide_buffer_view(&turn.out));
+        tide_call_respond(call, tide_buffer_view(&turn.out));
     tide_buffer_done(&turn.out);
 }
 

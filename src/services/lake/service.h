@@ -30,7 +30,7 @@ enum {
     TIDE_LAKED_FILES_MAX = 10000,    /* of one answer */
     TIDE_LAKED_ROWS_DEFAULT = 10000, /* of a query's answer */
     TIDE_LAKED_ROWS_MAX = 10000000,
-    TIDE_LAKED_ANSWER_MAX = 32 << 20, /* bytes of a query's answer */
+    TIDE_LAKED_RESPONSE_MAX = 32 << 20, /* bytes of a query's answer */
     TIDE_LAKED_WAIT_MAX_MS = 60000,
 };
 #define TIDE_LAKED_KEEP_US INT64_C(60000000)     /* of one Expire or Cleanup */

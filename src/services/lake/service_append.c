@@ -83,12 +83,12 @@ static void serve_upload(tide_duckdb_thread *desk, tide_call *call, tide_view me
         return; /* the caller left meanwhile */
     tide_error err = {0};
     tide_lake_turn turn = {.laked = u->laked, .call = call, .desk = desk};
-    tide_buffer_init(&turn.out, TIDE_RPC_ANSWER_MAX);
+    tide_buffer_init(&turn.out, TIDE_RPC_RESPONSE_MAX);
     const tide_status status = append(&turn, u, &err);
     if (status < TIDE_OK)
         tide_laked_end(&turn, status, &err);
     else
-        tide_call_reply(call, tide_buffer_view(&turn.out));
+        tide_call_respond(call, tide_buffer_view(&turn.out));
     tide_buffer_done(&turn.out);
 }
 

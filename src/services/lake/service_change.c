@@ -42,7 +42,7 @@ static tide_status pack_bare(tide_buffer *out, const LAKE(Operation) * op, tide_
 
 tide_status tide_laked_hash_operation(tide_sha256 *sha, const LAKE(Operation) * op, tide_error *err)
 {
-    TIDE_CLEANUP(tide_buffer_done) tide_buffer bytes = tide_buffer_of(TIDE_RPC_ANSWER_MAX);
+    TIDE_CLEANUP(tide_buffer_done) tide_buffer bytes = tide_buffer_of(TIDE_RPC_RESPONSE_MAX);
     TIDE_TRY(pack_bare(&bytes, op, err));
     TIDE_TRY(tide_laked_hash_end(sha, (int64_t)bytes.len, err));
     return tide_sha256_add(sha, tide_buffer_view(&bytes), err);

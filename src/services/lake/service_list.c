@@ -93,7 +93,7 @@ static tide_status put_table(const look *l, tide_tx *tx, const char *schema,
     if (object->kind == TIDE_LAKE_TABLE && l->with_columns)
         TIDE_TRY(tide_lake_read_columns(tx, l->found.catalog_id, l->snapshot, object->id, &columns,
                                         &count, err));
-    TIDE_CLEANUP(tide_buffer_done) tide_buffer bytes = tide_buffer_of(TIDE_RPC_ANSWER_MAX);
+    TIDE_CLEANUP(tide_buffer_done) tide_buffer bytes = tide_buffer_of(TIDE_RPC_RESPONSE_MAX);
     TIDE_TRY(tide_lake_encode_table(&bytes, schema, object, columns, count, err));
     return tide_rpc_put_bytes(l->out, TABLES_FIELD, tide_buffer_view(&bytes), err);
 }

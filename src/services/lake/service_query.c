@@ -36,11 +36,11 @@ static tide_status put_row(void *arg, const tide_sql_value *cells, int count, ti
 /* Memory for the answer, before anything is read: while readers are slow there is less of it. */
 static tide_status find_room(tide_lake_turn *turn, tide_error *err)
 {
-    const size_t room = tide_call_reserve(turn->call, TIDE_LAKED_ANSWER_MAX);
+    const size_t room = tide_call_reserve(turn->call, TIDE_LAKED_RESPONSE_MAX);
     if (room <= REST_LEN)
         return tide_fail(err, TIDE_E_NOMEM,
                          "too much waits for its readers: there is no room for an answer now");
-    tide_buffer_init(&turn->out, room < TIDE_LAKED_ANSWER_MAX ? room : TIDE_LAKED_ANSWER_MAX);
+    tide_buffer_init(&turn->out, room < TIDE_LAKED_RESPONSE_MAX ? room : TIDE_LAKED_RESPONSE_MAX);
     return TIDE_OK;
 }
 
@@ -97,7 +97,7 @@ static void serve_query(tide_query_slot *slot, tide_call *call, tide_view messag
     if (status < TIDE_OK)
         tide_call_end(call, status, &err);
     else
-        tide_call_reply(call, tide_buffer_view(&turn.out));
+        tide_call_respond(call, tide_buffer_view(&turn.out));
     tide_buffer_done(&turn.out);
 }
 

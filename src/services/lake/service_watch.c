@@ -24,7 +24,7 @@ typedef struct page_look {
 static tide_status put_snapshot(void *arg, const tide_lake_snapshot *snapshot, tide_error *err)
 {
     tide_lake_page *page = arg;
-    TIDE_CLEANUP(tide_buffer_done) tide_buffer bytes = tide_buffer_of(TIDE_RPC_ANSWER_MAX);
+    TIDE_CLEANUP(tide_buffer_done) tide_buffer bytes = tide_buffer_of(TIDE_RPC_RESPONSE_MAX);
     TIDE_TRY(tide_lake_encode_snapshot(&bytes, snapshot, err));
     page->count++;
     page->last = snapshot->snapshot_id;
@@ -92,7 +92,7 @@ static int64_t step_list(tide_call *call, tide_store *store, void *arg, bool is_
 {
     const waiting *w = arg;
     tide_error err = {0};
-    TIDE_CLEANUP(tide_buffer_done) tide_buffer out = tide_buffer_of(TIDE_RPC_ANSWER_MAX);
+    TIDE_CLEANUP(tide_buffer_done) tide_buffer out = tide_buffer_of(TIDE_RPC_RESPONSE_MAX);
     tide_lake_page page = {.out = &out};
     const tide_status status = laked_read_page(store, w->catalog, w->after, w->limit, &page, &err);
     if (status >= TIDE_OK && page.count == 0 && !is_over)
@@ -100,7 +100,7 @@ static int64_t step_list(tide_call *call, tide_store *store, void *arg, bool is_
     if (status < TIDE_OK)
         tide_call_end(call, status, &err);
     else
-        tide_call_reply(call, tide_buffer_view(&out));
+        tide_call_respond(call, tide_buffer_view(&out));
     return -1;
 }
 
@@ -169,7 +169,7 @@ static int64_t step_watch(tide_call *call, tide_store *store, void *arg, bool is
         return end_watch(call, TIDE_E_UNAVAILABLE, NULL);
     if (tide_call_is_full(call))
         return 10000; /* the client reads: soon again */
-    TIDE_CLEANUP(tide_buffer_done) tide_buffer out = tide_buffer_of(TIDE_RPC_ANSWER_MAX);
+    TIDE_CLEANUP(tide_buffer_done) tide_buffer out = tide_buffer_of(TIDE_RPC_RESPONSE_MAX);
     tide_lake_page page = {.out = &out};
     const tide_status status =
         laked_read_page(store, f->catalog, f->after, WATCH_PAGE, &page, &err);

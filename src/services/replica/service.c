@@ -227,7 +227,7 @@ static tide_status table_events(tide_replica_service *service, tide_call *call,
 
 static tide_status put_digest(void *arg, const tide_table_digest *digest, tide_error *err)
 {
-    TIDE_CLEANUP(tide_buffer_done) tide_buffer bytes = tide_buffer_of(TIDE_RPC_ANSWER_MAX);
+    TIDE_CLEANUP(tide_buffer_done) tide_buffer bytes = tide_buffer_of(TIDE_RPC_RESPONSE_MAX);
     REPLICA(TableDigest) table = REPLICA_INIT(TABLE_DIGEST);
     table.table = (char *)digest->table;
     table.rows = (uint64_t)digest->rows;
@@ -332,12 +332,12 @@ static void run(tide_call *call, tide_view message, void *arg, replica_fn *fn)
 {
     tide_error err = {.status = TIDE_OK};
     ProtobufCMessage *request = NULL;
-    TIDE_CLEANUP(tide_buffer_done) tide_buffer out = tide_buffer_of(TIDE_RPC_ANSWER_MAX);
+    TIDE_CLEANUP(tide_buffer_done) tide_buffer out = tide_buffer_of(TIDE_RPC_RESPONSE_MAX);
     tide_status status = tide_call_decode(call, message, &request, &err);
     if (status >= TIDE_OK)
         status = fn(arg, call, request, &out, &err);
     if (status >= TIDE_OK)
-        tide_call_reply(call, tide_buffer_view(&out));
+        tide_call_respond(call, tide_buffer_view(&out));
     else
         tide_call_end(call, status, &err);
 }

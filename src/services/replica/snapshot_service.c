@@ -185,7 +185,7 @@ void tide_snapshot_service_close(tide_snapshot_service *s)
 static tide_status put_snapshot(tide_buffer *out, const tide_snapshot_info *info, tide_error *err)
 {
     REPLICA(Snapshot) message = REPLICA_INIT(SNAPSHOT);
-    TIDE_CLEANUP(tide_buffer_done) tide_buffer bytes = tide_buffer_of(TIDE_RPC_ANSWER_MAX);
+    TIDE_CLEANUP(tide_buffer_done) tide_buffer bytes = tide_buffer_of(TIDE_RPC_RESPONSE_MAX);
     message.snapshot_id = (char *)(uintptr_t)info->id;
     message.created_at = (uint64_t)info->created_us;
     message.bytes = (uint64_t)info->bytes;

@@ -23,7 +23,7 @@ static void name_node(id_text out, const tide_node_id *node)
 static tide_status put(tide_buffer *out, uint32_t field, const ProtobufCMessage *message,
                        tide_error *err)
 {
-    TIDE_CLEANUP(tide_buffer_done) tide_buffer bytes = tide_buffer_of(TIDE_RPC_ANSWER_MAX);
+    TIDE_CLEANUP(tide_buffer_done) tide_buffer bytes = tide_buffer_of(TIDE_RPC_RESPONSE_MAX);
     TIDE_TRY(tide_rpc_pack(&bytes, message, err));
     return tide_rpc_put_bytes(out, field, tide_buffer_view(&bytes), err);
 }
@@ -182,7 +182,7 @@ static tide_status put_snapshot(void *arg, const tide_snapshot_info *info, tide_
 {
     const looking *l = arg;
     REPLICA(SnapshotStatus) message = REPLICA_INIT(SNAPSHOT_STATUS);
-    TIDE_CLEANUP(tide_buffer_done) tide_buffer bytes = tide_buffer_of(TIDE_RPC_ANSWER_MAX);
+    TIDE_CLEANUP(tide_buffer_done) tide_buffer bytes = tide_buffer_of(TIDE_RPC_RESPONSE_MAX);
     message.snapshot_id = tide_rpc_borrow(info->id);
     message.created_at = (uint64_t)info->created_us;
     message.bytes = (uint64_t)info->bytes;
@@ -230,7 +230,7 @@ tide_status tide_look_status(tide_node *node, tide_buffer *out, tide_error *err)
     tide_env *env = tide_foreign_env(tide_node_file(node));
     TIDE_CLEANUP(looking_done) looking l = {.node = node, .out = out};
     l.now_us = env->wall_us(env);
-    tide_buffer_init(&l.peer_bytes, TIDE_RPC_ANSWER_MAX);
+    tide_buffer_init(&l.peer_bytes, TIDE_RPC_RESPONSE_MAX);
     if (tide_node_epoch(node) == 0) /* no table is tracked: there is nothing to tell */
         return TIDE_OK;
     TIDE_TRY(put_peers_and_logs(&l, err));
@@ -302,8 +302,8 @@ static tide_status put_conflict(void *arg, const tide_conflict *conflict, tide_e
 {
     listing *l = arg;
     id_text node;
-    TIDE_CLEANUP(tide_buffer_done) tide_buffer key = tide_buffer_of(TIDE_RPC_ANSWER_MAX);
-    TIDE_CLEANUP(tide_buffer_done) tide_buffer value = tide_buffer_of(TIDE_RPC_ANSWER_MAX);
+    TIDE_CLEANUP(tide_buffer_done) tide_buffer key = tide_buffer_of(TIDE_RPC_RESPONSE_MAX);
+    TIDE_CLEANUP(tide_buffer_done) tide_buffer value = tide_buffer_of(TIDE_RPC_RESPONSE_MAX);
     REPLICA(Conflict) message = REPLICA_INIT(CONFLICT);
     if (l->table[0] && strcmp(l->table, conflict->table) != 0)
         return TIDE_OK;
@@ -347,7 +347,7 @@ tide_status tide_look_conflicts(tide_node *node, const REPLICA(ListConflictsRequ
 static tide_status mend(tide_buffer *out, tide_view text, tide_error *err)
 {
     size_t replaced = 0;
-    tide_buffer_init(out, TIDE_RPC_ANSWER_MAX);
+    tide_buffer_init(out, TIDE_RPC_RESPONSE_MAX);
     if (tide_utf8_clean(out, tide_utf8_cut(text, TIDE_LOOK_VALUE_MAX), &replaced) < TIDE_OK)
         return tide_no_memory(err);
     return TIDE_OK;

@@ -96,7 +96,7 @@ static tide_status put_event(paging *p, const tide_origin_mark *mark, tide_forei
     char origin[TIDE_UUID_TEXT_SIZE];
     tide_uuid id;
     REPLICA(TableEvent) rest = REPLICA_INIT(TABLE_EVENT);
-    TIDE_CLEANUP(tide_buffer_done) tide_buffer event = tide_buffer_of(TIDE_RPC_ANSWER_MAX);
+    TIDE_CLEANUP(tide_buffer_done) tide_buffer event = tide_buffer_of(TIDE_RPC_RESPONSE_MAX);
     memcpy(id.bytes, mark->origin.bytes, TIDE_NODE_LEN);
     tide_uuid_format(&id, origin);
     rest.origin_seq = tide_foreign_col_i64(query);

@@ -67,7 +67,7 @@ static tide_status begin(tide_rpc *rpc, const ProtobufCMessage *message, tide_er
     response.has_response = state.has_response;
     response.response = state.response;
     response.holder = state.holder;
-    return tide_rpc_answer(rpc, &response.base, err);
+    return tide_rpc_respond(rpc, &response.base, err);
 }
 TIDE_RPC_RUN(begin)
 
@@ -107,7 +107,7 @@ static tide_status answer_key(void *arg, const tide_idempotency_key *key, tide_e
 {
     WORK(IdempotencyKey) response;
     tide_rpc_key(&response, key);
-    return tide_rpc_answer(arg, &response.base, err);
+    return tide_rpc_respond(arg, &response.base, err);
 }
 
 TIDE_RPC(get, WORK(GetKeyRequest))
@@ -149,7 +149,7 @@ TIDE_RPC(clean, WORK(CleanRequest))
     TIDE_TRY(tide_rpc_duration(&keep_us, request->keep_ms, "keep_ms", err));
     WORK(CleanResponse) response = WORK_INIT(CLEAN_RESPONSE);
     TIDE_TRY(tide_idempotency_clean(rpc->store, keep_us, &response.removed, err));
-    return tide_rpc_answer(rpc, &response.base, err);
+    return tide_rpc_respond(rpc, &response.base, err);
 }
 
 /* clang-format off */

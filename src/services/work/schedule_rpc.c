@@ -23,7 +23,7 @@ TIDE_RPC(add_schedule, WORK(Schedule))
     WORK(AddScheduleResponse) response = WORK_INIT(ADD_SCHEDULE_RESPONSE);
     response.name = request->name;
     TIDE_TRY(tide_schedule_add(rpc->store, &schedule, &response.next_run_at, err));
-    return tide_rpc_answer(rpc, &response.base, err);
+    return tide_rpc_respond(rpc, &response.base, err);
 }
 
 TIDE_RPC(update_schedule, WORK(UpdateScheduleRequest))
@@ -46,7 +46,7 @@ TIDE_RPC(update_schedule, WORK(UpdateScheduleRequest))
     WORK(AddScheduleResponse) response = WORK_INIT(ADD_SCHEDULE_RESPONSE);
     response.name = request->name;
     TIDE_TRY(tide_schedule_update(rpc->store, &change, &response.next_run_at, err));
-    return tide_rpc_answer(rpc, &response.base, err);
+    return tide_rpc_respond(rpc, &response.base, err);
 }
 
 static tide_status put_schedule(void *arg, const tide_schedule *schedule, tide_error *err)

@@ -13,7 +13,7 @@ TIDE_RPC(create_task, WORK(CreateTaskRequest))
     TIDE_TRY(tide_task_create(rpc->store, &task, task_id, err));
     WORK(CreateTaskResponse) response = WORK_INIT(CREATE_TASK_RESPONSE);
     response.task_id = task_id;
-    return tide_rpc_answer(rpc, &response.base, err);
+    return tide_rpc_respond(rpc, &response.base, err);
 }
 
 static tide_status answer_task(void *arg, const tide_task *task, tide_error *err)
@@ -23,7 +23,7 @@ static tide_status answer_task(void *arg, const tide_task *task, tide_error *err
     tide_rpc_task(&response, task);
     tide_rpc_counts(&counts, task);
     response.items = &counts;
-    return tide_rpc_answer(arg, &response.base, err);
+    return tide_rpc_respond(arg, &response.base, err);
 }
 
 tide_status tide_rpc_get_task(tide_rpc *rpc, const ProtobufCMessage *message, tide_error *err)
@@ -80,7 +80,7 @@ static tide_status put_checkpoint(tide_rpc *rpc, uint32_t field, const tide_chec
                                   tide_error *err)
 {
     tide_buffer bytes;
-    tide_buffer_init(&bytes, TIDE_RPC_ANSWER_MAX);
+    tide_buffer_init(&bytes, TIDE_RPC_RESPONSE_MAX);
     tide_status status = tide_rpc_encode_checkpoint(&bytes, checkpoint, err);
     if (status >= TIDE_OK)
         status = tide_rpc_put_bytes(&rpc->answer, field, tide_buffer_view(&bytes), err);
@@ -93,7 +93,7 @@ static tide_status answer_iteration(void *arg, const tide_checkpoint *newest_end
 {
     WORK(ResumeTaskResponse) part = WORK_INIT(RESUME_TASK_RESPONSE);
     part.next_iteration = next_iteration;
-    TIDE_TRY(tide_rpc_answer(arg, &part.base, err));
+    TIDE_TRY(tide_rpc_respond(arg, &part.base, err));
     return newest_end ? put_checkpoint(arg, 4, newest_end, err) : TIDE_OK;
 }
 
@@ -131,7 +131,7 @@ tide_status tide_rpc_resume_task(tide_rpc *rpc, const ProtobufCMessage *message,
     tide_identity identity;
     tide_store_identity(rpc->store, &identity);
     TIDE_RPC_PUT_IDENTITY(&part, &identity);
-    return tide_rpc_answer(rpc, &part.base, err);
+    return tide_rpc_respond(rpc, &part.base, err);
 }
 TIDE_RPC_RUN(tide_rpc_resume_task)
 

@@ -41,7 +41,7 @@ static tide_status answer_item(void *arg, const tide_work_item *item, tide_error
 {
     WORK(WorkItem) response;
     tide_rpc_item(&response, item);
-    return tide_rpc_answer(arg, &response.base, err);
+    return tide_rpc_respond(arg, &response.base, err);
 }
 
 tide_status tide_rpc_get_item(tide_rpc *rpc, const ProtobufCMessage *message, tide_error *err)
@@ -106,7 +106,7 @@ static tide_status put_title(void *arg, const tide_work_item *item, tide_error *
 {
     WORK(ExplainResponse) part = WORK_INIT(EXPLAIN_RESPONSE);
     part.title = tide_rpc_borrow(item->title);
-    return tide_rpc_answer(arg, &part.base, err);
+    return tide_rpc_respond(arg, &part.base, err);
 }
 
 tide_status tide_rpc_explain(tide_rpc *rpc, const ProtobufCMessage *message, tide_error *err)
@@ -118,7 +118,7 @@ tide_status tide_rpc_explain(tide_rpc *rpc, const ProtobufCMessage *message, tid
     TIDE_TRY(r.status);
     WORK(ExplainResponse) part = WORK_INIT(EXPLAIN_RESPONSE);
     part.work_item_id = request->work_item_id;
-    TIDE_TRY(tide_rpc_answer(rpc, &part.base, err));
+    TIDE_TRY(tide_rpc_respond(rpc, &part.base, err));
     return tide_work_find(rpc->store, request->work_item_id, put_title, rpc, err);
 }
 TIDE_RPC_RUN(tide_rpc_explain)
@@ -187,7 +187,7 @@ TIDE_RPC(sweep, WORK(SweepRequest))
     TIDE_TRY(tide_work_sweep(rpc->store, request->limit, 0, &swept, err));
     WORK(SweepResponse) response;
     tide_rpc_swept(&response, &swept);
-    return tide_rpc_answer(rpc, &response.base, err);
+    return tide_rpc_respond(rpc, &response.base, err);
 }
 
 TIDE_RPC(clean, WORK(CleanRequest))
@@ -196,7 +196,7 @@ TIDE_RPC(clean, WORK(CleanRequest))
     TIDE_TRY(tide_rpc_duration(&keep_us, request->keep_ms, "keep_ms", err));
     WORK(CleanResponse) response = WORK_INIT(CLEAN_RESPONSE);
     TIDE_TRY(tide_work_clean(rpc->store, keep_us, &response.removed, err));
-    return tide_rpc_answer(rpc, &response.base, err);
+    return tide_rpc_respond(rpc, &response.base, err);
 }
 
 /* clang-format off */

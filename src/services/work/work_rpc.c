@@ -111,7 +111,7 @@ static tide_status put_identity(tide_rpc *rpc, const tide_identity *identity, ti
 {
     WORK(ClaimResponse) response = WORK_INIT(CLAIM_RESPONSE);
     TIDE_RPC_PUT_IDENTITY(&response, identity);
-    return tide_rpc_answer(rpc, &response.base, err);
+    return tide_rpc_respond(rpc, &response.base, err);
 }
 
 /* An answer that does not fit, or has no memory, must not swallow what was claimed. */
@@ -172,7 +172,7 @@ static tide_status answer_nothing(tide_rpc *rpc, int64_t next_due_us, tide_error
     tide_identity identity;
     tide_store_identity(rpc->store, &identity);
     TIDE_RPC_PUT_IDENTITY(&response, &identity);
-    return tide_rpc_answer(rpc, &response.base, err);
+    return tide_rpc_respond(rpc, &response.base, err);
 }
 
 static int64_t step_claim(tide_call *call, tide_store *store, void *arg, bool is_over)
@@ -184,7 +184,7 @@ static int64_t step_claim(tide_call *call, tide_store *store, void *arg, bool is
     tide_error err = {0};
     const waiting_claim *w = arg;
     tide_rpc rpc = {.call = call, .store = store, .context = w->context};
-    tide_buffer_init(&rpc.answer, TIDE_RPC_ANSWER_MAX);
+    tide_buffer_init(&rpc.answer, TIDE_RPC_RESPONSE_MAX);
     int64_t next_due_us = -1;
     tide_status status = claim_once(&rpc, w, &next_due_us, &err);
     if (status == TIDE_NONE && is_over)
@@ -193,7 +193,7 @@ static int64_t step_claim(tide_call *call, tide_store *store, void *arg, bool is
     if (status == TIDE_NONE)
         again_us = next_due_us < 0 ? INT64_MAX : next_due_us;
     else if (status >= TIDE_OK)
-        tide_call_reply(call, tide_buffer_view(&rpc.answer));
+        tide_call_respond(call, tide_buffer_view(&rpc.answer));
     else
         tide_call_end(call, status, &err);
     tide_buffer_done(&rpc.answer);
@@ -325,7 +325,7 @@ TIDE_RPC(checkpoint, WORK(CheckpointItemRequest))
                                   request->lease->lease_token, &given, &numbers, err));
     JOURNAL(Numbers) response;
     tide_rpc_numbers(&response, &numbers);
-    return tide_rpc_answer(rpc, &response.base, err);
+    return tide_rpc_respond(rpc, &response.base, err);
 }
 
 TIDE_RPC(progress, WORK(ProgressRequest))
@@ -466,7 +466,7 @@ TIDE_RPC(fail, WORK(FailRequest))
     response.is_final = failed.is_final;
     response.retry_after_ms = failed.retry_after_us / 1000;
     response.work_item_id = request->lease->work_item_id;
-    return tide_rpc_answer(rpc, &response.base, err);
+    return tide_rpc_respond(rpc, &response.base, err);
 }
 
 TIDE_RPC(release, WORK(ReleaseRequest))
@@ -489,7 +489,7 @@ static tide_status answer_retried(void *arg, const tide_work_retried *retried, t
     WORK(AddedItem) response = WORK_INIT(ADDED_ITEM);
     response.work_item_id = tide_rpc_borrow(retried->new_id);
     response.is_existing = retried->is_existing;
-    return tide_rpc_answer(arg, &response.base, err);
+    return tide_rpc_respond(arg, &response.base, err);
 }
 
 TIDE_RPC(retry, WORK(RetryRequest))
@@ -626,7 +626,7 @@ tide_status tide_rpc_get_policy(tide_rpc *rpc, const ProtobufCMessage *message, 
     for (size_t i = 0; i < sizeof kinds / sizeof kinds[0]; i++)
         if (policy.no_retry & kinds[i].flag)
             words[row.n_no_retry++] = tide_rpc_borrow(kinds[i].word);
-    return tide_rpc_answer(rpc, &row.base, err);
+    return tide_rpc_respond(rpc, &row.base, err);
 }
 TIDE_RPC_RUN(tide_rpc_get_policy)
 
@@ -652,7 +652,7 @@ tide_status tide_rpc_get_limit(tide_rpc *rpc, const ProtobufCMessage *message, t
     row.running = limit.running;
     row.running_per_key = limit.running_per_key;
     row.in_progress = limit.in_progress;
-    return tide_rpc_answer(rpc, &row.base, err);
+    return tide_rpc_respond(rpc, &row.base, err);
 }
 TIDE_RPC_RUN(tide_rpc_get_limit)
 

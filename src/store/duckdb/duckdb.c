@@ -250,7 +250,7 @@ tide_status tide_duckdb_open(tide_duckdb **out, const char *path,
     TIDE_CLEANUP(tide_duckdb_closep) TIDE_NEW(tide_duckdb, db, err);
     db->api = api;
     db->dir_fd = -1;
-    db->cord = chosen->cord;
+    db->cancel = chosen->cancel;
     (void)pthread_mutex_init(&db->lock, NULL);
     (void)pthread_mutex_init(&db->guard, NULL);
     if (path)
@@ -300,7 +300,7 @@ tide_status tide_duck_connect(tide_duck **out, tide_duckdb *db, tide_error *err)
     duck->api = db->api;
     if (db->api->connect(db->handle, &duck->handle) == DuckDBError)
         return tide_fail(err, TIDE_E_NOMEM, "DuckDB gives no connection");
-    tide_duck_cord_join(duck);
+    tide_duck_cancel_join(duck);
     *out = TIDE_TAKE(duck);
     return TIDE_OK;
 }
@@ -309,7 +309,7 @@ void tide_duck_close(tide_duck *duck)
 {
     if (!duck)
         return;
-    tide_duck_cord_leave(duck);
+    tide_duck_cancel_leave(duck);
     tide_duck_rollback(duck);
     duck->api->disconnect(&duck->handle);
     free(duck);

@@ -27,7 +27,7 @@
  * after a crash). Tables are appended to; old rows are deleted by retention.
  *
  * Threads: a tide_duckdb may be used from any thread; what hangs below it belongs to one thread at a time, except
- * tide_duck_interrupt and cords. Writers keep each other out with tide_duckdb_lock: DuckDB itself would let both
+ * tide_duck_interrupt and cancellations. Writers keep each other out with tide_duckdb_lock: DuckDB itself would let both
  * begin, and refuse one of them at its end.
  * Limits: memory, threads and the space for spilling are options. */
 #pragma once
@@ -55,7 +55,7 @@ typedef struct tide_duckdb tide_duckdb;
 typedef struct tide_duck tide_duck;
 typedef struct tide_duck_query tide_duck_query;
 typedef struct tide_duck_appender tide_duck_appender;
-typedef struct tide_duck_cord tide_duck_cord;
+typedef struct tide_duck_cancel tide_duck_cancel;
 
 /* Zero means the default everywhere. */
 typedef struct tide_duckdb_options {
@@ -73,7 +73,7 @@ typedef struct tide_duckdb_options {
     bool keeps_order;
     /* Settings may be changed by statements of ours; who opens it locks them (SET lock_configuration) before a user's text runs. */
     bool is_unlocked;
-    tide_duck_cord *cord; /* of all its connections; NULL: none. Must outlive it */
+    tide_duck_cancel *cancel; /* of all its connections; NULL: none. Must outlive it */
 } tide_duckdb_options;
 
 /* Is the library there? Loads it. library NULL: found as told above; *version is borrowed for ever.
@@ -114,13 +114,13 @@ TIDE_MUST_CHECK tide_status tide_duck_run(tide_duck *duck, const tide_sql *sql, 
 /* Stop what this connection is doing, from any thread: it ends with TIDE_E_INTERRUPTED. */
 void tide_duck_interrupt(tide_duck *duck);
 
-/* A cord stops all connections that hang on it, those of several databases too, from any thread: what they are doing and everything that they begin ends with
- * TIDE_E_INTERRUPTED, until it is loosened. For work of many statements whose caller may leave. */
-TIDE_MUST_CHECK tide_status tide_duck_cord_new(tide_duck_cord **out, tide_error *err);
-void tide_duck_cord_free(tide_duck_cord *cord); /* takes NULL; nothing hangs on it any more */
-void tide_duck_cord_pull(tide_duck_cord *cord);
-void tide_duck_cord_loosen(tide_duck_cord *cord);
-bool tide_duck_cord_is_pulled(const tide_duck_cord *cord); /* NULL: it is not */
+/* A cancellation stops all connections that joined it, those of several databases too, from any thread: what they are doing and everything that they begin ends with
+ * TIDE_E_INTERRUPTED, until it is cleared. For work of many statements whose caller may leave. */
+TIDE_MUST_CHECK tide_status tide_duck_cancel_new(tide_duck_cancel **out, tide_error *err);
+void tide_duck_cancel_free(tide_duck_cancel *cancel); /* takes NULL; no connection is joined to it any more */
+void tide_duck_cancel_raise(tide_duck_cancel *cancel);
+void tide_duck_cancel_clear(tide_duck_cancel *cancel);
+bool tide_duck_cancel_is_raised(const tide_duck_cancel *cancel); /* NULL: it is not */
 
 /* ---- statements ---- */
 

@@ -25,7 +25,7 @@ struct tide_duckdb {
     int dir_fd;            /* of the directory it lies in; -1: in memory */
     uint64_t wal_inode;    /* the log whose directory entry is known to be on disk */
     int64_t wal_birth_ns;
-    tide_duck_cord *cord; /* NULL: none */
+    tide_duck_cancel *cancel; /* NULL: none */
 };
 
 struct tide_duck {
@@ -33,7 +33,7 @@ struct tide_duck {
     const tide_duckdb_api *api;
     duckdb_connection handle;
     bool is_open;    /* a transaction */
-    tide_duck *next; /* on the cord; under its lock */
+    tide_duck *next; /* of the same cancellation; under its lock */
 };
 
 struct tide_duck_query {
@@ -71,13 +71,13 @@ tide_view tide_duck_string(const duckdb_string_t *string);
 /* An empty one; NULL: no memory. */
 tide_duck_query *tide_duck_query_new(tide_duck *duck);
 
-/* ---- duckdb_cord.c ---- */
+/* ---- duckdb_cancel.c ---- */
 
 /* When to interrupt again what does not end: DuckDB forgets an interruption that comes before a statement begins. */
 enum { TIDE_DUCK_AGAIN_US = 10000 };
 
-/* Of a connection's database; all do nothing where there is no cord. */
+/* Of a connection's database; all do nothing where there is none. */
 
-void tide_duck_cord_join(tide_duck *duck);
-void tide_duck_cord_leave(tide_duck *duck);
-TIDE_MUST_CHECK tide_status tide_duck_cord_check(const tide_duck *duck, tide_error *err);
+void tide_duck_cancel_join(tide_duck *duck);
+void tide_duck_cancel_leave(tide_duck *duck);
+TIDE_MUST_CHECK tide_status tide_duck_cancel_check(const tide_duck *duck, tide_error *err);

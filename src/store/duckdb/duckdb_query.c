@@ -162,7 +162,7 @@ static tide_status execute(tide_duck_query *query, tide_error *err)
 {
     if (query->has_failed_bind)
         return tide_fail(err, TIDE_E_FAILED, "a value could not be bound");
-    TIDE_TRY(tide_duck_cord_check(query->duck, err));
+    TIDE_TRY(tide_duck_cancel_check(query->duck, err));
     if (query->is_streaming) {
         if (execute_streaming(query, err) == DuckDBError)
             return query->has_result ? tide_duck_fail(query->api, &query->result, "query", err)

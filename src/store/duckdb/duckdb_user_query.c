@@ -115,7 +115,7 @@ tide_status tide_duckdb_ask(tide_duckdb *db, const tide_duck_ask *ask, tide_erro
     TIDE_TRY(start_watch(&dog, duck, ask->timeout_us, err));
     const tide_status status = run(ask, duck, err);
     end_watch(&dog);
-    if (status < TIDE_OK && tide_duck_cord_is_pulled(db->cord))
+    if (status < TIDE_OK && tide_duck_cancel_is_raised(db->cancel))
         return tide_fail(err, TIDE_E_INTERRUPTED, "the query was stopped");
     if (status < TIDE_OK &&
         dog.has_shot) /* planning reports an interruption as an error of its own */

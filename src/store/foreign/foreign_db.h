@@ -154,12 +154,12 @@ typedef enum tide_foreign_history {
 } tide_foreign_history;
 
 /* Compare file and identity marker with what the file says of itself, inside a write transaction; the caller acts on it and then calls
- * tide_foreign_settle, in the same transaction, which writes down how it is now. *epoch: the greatest that file or identity marker know of (0: none):
+ * tide_foreign_record_identity, in the same transaction, which writes down how it is now. *epoch: the greatest that file or identity marker know of (0: none):
  * a file that is put back twice does not begin the same epoch twice. A file that was never settled is TIDE_FOREIGN_SAME. */
 TIDE_MUST_CHECK tide_status tide_foreign_check_history(tide_foreign_tx *tx,
                                                        tide_foreign_history *out, int64_t *epoch,
                                                        char evidence[256], tide_error *err);
-TIDE_MUST_CHECK tide_status tide_foreign_settle(tide_foreign_tx *tx, int64_t epoch,
+TIDE_MUST_CHECK tide_status tide_foreign_record_identity(tide_foreign_tx *tx, int64_t epoch,
                                                 tide_error *err);
 
 /* Call fn at the beginning of every write transaction that finds the file, once settled, put back below this process's last commit, or in another

@@ -165,7 +165,7 @@ tide_status tide_foreign_recheck(tide_foreign_tx *tx, tide_error *err)
 }
 
 /* A copy gets an id of its own, so that its identity marker is another; the mark passes the identity marker's. */
-tide_status tide_foreign_settle(tide_foreign_tx *tx, int64_t epoch, tide_error *err)
+tide_status tide_foreign_record_identity(tide_foreign_tx *tx, int64_t epoch, tide_error *err)
 {
     tide_foreign_db *app = tide_foreign_of(tx);
     char host[TIDE_FOREIGN_NOTE_SIZE];

@@ -458,7 +458,7 @@ static bool is_guard_refusal(const tide_pg_expectation *expectation, const PGres
            (strcmp(sqlstate, "22P02") == 0 || strcmp(sqlstate, "42P01") == 0);
 }
 
-static tide_status fail_answer(tide_pg_connection *connection,
+static tide_status fail_response(tide_pg_connection *connection,
                                const tide_pg_expectation *expectation, const PGresult *result,
                                tide_error *err)
 {
@@ -473,7 +473,7 @@ static tide_status fail_answer(tide_pg_connection *connection,
     return tide_pg_fail_response(err, connection, result, name_expectation(expectation));
 }
 
-static tide_status read_answer(tide_pg_connection *connection, tide_pg_expectation *expectation,
+static tide_status read_response(tide_pg_connection *connection, tide_pg_expectation *expectation,
                                tide_status first, tide_error *err)
 {
     PGresult *result = tide_pg_next_result(connection);
@@ -483,7 +483,7 @@ static tide_status read_answer(tide_pg_connection *connection, tide_pg_expectati
     if (tide_pq.resultStatus(result) == PGRES_PIPELINE_ABORTED ||
         !is_accepted(expectation, result)) {
         if (first >= TIDE_OK)
-            status = fail_answer(connection, expectation, result, err);
+            status = fail_response(connection, expectation, result, err);
         if (expectation->prepares > 0)
             connection->is_prepared[expectation->prepares - 1] = false;
         tide_pq.clear(result);
@@ -532,7 +532,7 @@ tide_status tide_pg_sync(tide_pg_connection *connection, tide_error *err)
     for (int i = 0; i < count && !is_cut(connection); i++)
         status = connection->expected[i].is_sync
                      ? read_sync(connection, status, err)
-                     : read_answer(connection, &connection->expected[i], status, err);
+                     : read_response(connection, &connection->expected[i], status, err);
     if (!is_cut(connection))
         status = read_sync(connection, status, err);
     if (!is_cut(connection))

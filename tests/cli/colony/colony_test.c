@@ -42,22 +42,22 @@ static void assert_tables(cli_fixture *t)
     tide_json_tree_free(rows);
 }
 
-static void assert_books(const tide_json_node *line)
+static void assert_ledger(const tide_json_node *line)
 {
     static const char *const names[] = {"before", "dead", "filtered", "void", "lost", "pending"};
-    const tide_json_node *books = tide_json_node_find(line, "books");
-    assert_int_equal(1, json_number(books, "first"));
-    assert_int_equal(json_number(books, "head"), json_number(books, "stored"));
+    const tide_json_node *ledger = tide_json_node_find(line, "ledger");
+    assert_int_equal(1, json_number(ledger, "first"));
+    assert_int_equal(json_number(ledger, "head"), json_number(ledger, "stored"));
     for (size_t i = 0; i < sizeof names / sizeof names[0]; i++)
-        assert_int_equal(0, json_number(books, names[i]));
+        assert_int_equal(0, json_number(ledger, names[i]));
     assert_true(json_is_true(tide_json_node_find(line, "balanced")));
     assert_int_equal(1, json_number(line, "epoch"));
     assert_string_equal("web-1", json_text(line, "agent_id"));
 }
 
-/* One pass stores everything that an agent has, and says so by 0; the tables of all 8 types have their columns; the books close, and the agent's
+/* One pass stores everything that an agent has, and says so by 0; the tables of all 8 types have their columns; the ledger balances, and the agent's
  * digests are the same. A second pass changes nothing. */
-static void one_pass_brings_everything_and_the_books_close(void **state)
+static void one_pass_brings_everything_and_the_ledger_balances(void **state)
 {
     cli_fixture *t = *state;
     const running_agent *agent = start_agent(t, "web-1");
@@ -70,7 +70,7 @@ static void one_pass_brings_everything_and_the_books_close(void **state)
         tide_json_node *lines = json_lines(audit.out);
         assert_true(tide_json_node_count(lines) >= 8);
         for (size_t i = 0; i < tide_json_node_count(lines); i++)
-            assert_books(tide_json_node_at(lines, i));
+            assert_ledger(tide_json_node_at(lines, i));
         assert_string_equal("equal",
                             json_text(find_line(lines, "data_type", "telemetry"), "digest"));
         tide_json_tree_free(lines);
@@ -81,7 +81,7 @@ static void one_pass_brings_everything_and_the_books_close(void **state)
     assert_int_equal(0, alone.exit_code);
 }
 
-/* A row that is gone, though the books say that it is there: found, named, and told by 8. */
+/* A row that is gone, though the ledger counts it: found, named, and told by 8. */
 static void a_row_that_somebody_removed_is_found(void **state)
 {
     cli_fixture *t = *state;
@@ -449,7 +449,7 @@ static int teardown(void **state)
 TEST_FILE()
 {
     const struct CMUnitTest tests[] = {
-        ON_EVERY_STORE(one_pass_brings_everything_and_the_books_close),
+        ON_EVERY_STORE(one_pass_brings_everything_and_the_ledger_balances),
         ON(a_row_that_somebody_removed_is_found, "sqlite"),
         ON(an_agent_that_is_away_is_told_and_the_others_are_polled, "sqlite"),
         ON_EVERY_STORE(the_daemon_follows_and_goes_on_after_a_restart),

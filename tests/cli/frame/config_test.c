@@ -17,7 +17,7 @@ static const tide_cli_takes plain_verb = {.takes = TIDE_CLI_LIST(TASK, COUNT, FO
 typedef struct config_test {
     tempdir dir;
     char path[TEMPDIR_PATH_MAX];
-    tide_cli_words words;
+    tide_cli_args words;
     tide_error err;
 } config_test;
 
@@ -38,7 +38,7 @@ static int teardown(void **state)
                                         "TIDEMARK_TAG", "TIDEMARK_CONFIG"};
     for (size_t i = 0; i < sizeof names / sizeof names[0]; i++)
         assert_int_equal(0, unsetenv(names[i]));
-    tide_cli_words_done(&t->words);
+    tide_cli_args_done(&t->words);
     (void)tempdir_remove(&t->dir, &t->err);
     free(t);
     return 0;
@@ -68,9 +68,9 @@ static tide_status settle(config_test *t, const tide_cli_takes *takes, ...)
     while ((argv[argc] = va_arg(list, char *)) != NULL)
         argc++;
     va_end(list);
-    tide_cli_words_done(&t->words);
-    TIDE_TRY(tide_cli_words_parse(&t->words, argc, argv, &t->err));
-    return tide_cli_words_settle(&t->words, takes, &t->err);
+    tide_cli_args_done(&t->words);
+    TIDE_TRY(tide_cli_args_parse(&t->words, argc, argv, &t->err));
+    return tide_cli_args_resolve(&t->words, takes, &t->err);
 }
 
 static void the_file_counts_before_the_default(void **state)
@@ -142,8 +142,8 @@ static void the_file_may_be_named_by_the_environment(void **state)
     char *argv[] = {program, NULL};
     write_config(t, "task = x\n");
     assert_int_equal(0, setenv("TIDEMARK_CONFIG", t->path, 1));
-    assert_ok_err(tide_cli_words_parse(&t->words, 1, argv, &t->err), &t->err);
-    assert_ok_err(tide_cli_words_settle(&t->words, &daemon_verb, &t->err), &t->err);
+    assert_ok_err(tide_cli_args_parse(&t->words, 1, argv, &t->err), &t->err);
+    assert_ok_err(tide_cli_args_resolve(&t->words, &daemon_verb, &t->err), &t->err);
     assert_string_equal("x", t->words.text[TIDE_CLI_TASK]);
 }
 

@@ -20,7 +20,7 @@ static const tide_cli_takes *take_everything(void)
     return &takes;
 }
 
-static tide_status parse_list(tide_cli_words *out, const tide_cli_takes *takes, tide_error *err,
+static tide_status parse_list(tide_cli_args *out, const tide_cli_takes *takes, tide_error *err,
                               va_list list)
 {
     static char program[] = "tidemark";
@@ -29,12 +29,12 @@ static tide_status parse_list(tide_cli_words *out, const tide_cli_takes *takes, 
     int argc = 1;
     while ((argv[argc] = va_arg(list, char *)) != NULL)
         argc++;
-    TIDE_TRY(tide_cli_words_parse(out, argc, argv, err));
-    return tide_cli_words_settle(out, takes, err);
+    TIDE_TRY(tide_cli_args_parse(out, argc, argv, err));
+    return tide_cli_args_resolve(out, takes, err);
 }
 
 /* What the words mean to a verb that takes these. */
-static tide_status parse_for(tide_cli_words *out, const tide_cli_takes *takes, tide_error *err, ...)
+static tide_status parse_for(tide_cli_args *out, const tide_cli_takes *takes, tide_error *err, ...)
 {
     va_list list;
     va_start(list, err);
@@ -43,7 +43,7 @@ static tide_status parse_for(tide_cli_words *out, const tide_cli_takes *takes, t
     return status;
 }
 
-static tide_status parse(tide_cli_words *out, tide_error *err, ...)
+static tide_status parse(tide_cli_args *out, tide_error *err, ...)
 {
     va_list list;
     va_start(list, err);
@@ -58,33 +58,33 @@ static void every_way_to_give_a_value_means_the_same(void **state)
     static const char *const ways[][2] = {
         {"--count=7", NULL}, {"--count", "7"}, {"-n", "7"}, {"-n7", NULL}};
     for (size_t i = 0; i < sizeof ways / sizeof ways[0]; i++) {
-        tide_cli_words words;
+        tide_cli_args words;
         tide_error err;
         assert_ok_err(parse(&words, &err, ways[i][0], ways[i][1], NULL), &err);
         assert_int_equal(7, words.number[TIDE_CLI_COUNT]);
         assert_true(words.given[TIDE_CLI_COUNT]);
         assert_int_equal(0, words.word_count);
-        tide_cli_words_done(&words);
+        tide_cli_args_done(&words);
     }
 }
 
 static void short_flags_may_stand_together(void **state)
 {
     (void)state;
-    tide_cli_words words;
+    tide_cli_args words;
     tide_error err;
     assert_ok_err(parse(&words, &err, "-jhn5", "a", NULL), &err);
     assert_true(words.given[TIDE_CLI_JSON]);
     assert_true(words.given[TIDE_CLI_HELP]);
     assert_int_equal(5, words.number[TIDE_CLI_COUNT]);
     assert_int_equal(1, words.word_count);
-    tide_cli_words_done(&words);
+    tide_cli_args_done(&words);
 }
 
 static void words_and_options_may_be_mixed(void **state)
 {
     (void)state;
-    tide_cli_words words;
+    tide_cli_args words;
     tide_error err;
     assert_ok_err(
         parse(&words, &err, "--json", "a", "-n", "2", "b", "--store=x=y", "-3", "-", NULL), &err);
@@ -94,14 +94,14 @@ static void words_and_options_may_be_mixed(void **state)
     assert_string_equal("-3", words.words[2]);
     assert_string_equal("-", words.words[3]);
     assert_string_equal("x=y", words.text[TIDE_CLI_STORE]);
-    tide_cli_words_done(&words);
+    tide_cli_args_done(&words);
 }
 
 /* What stands behind is handed over untouched, and marked as such. */
 static void two_dashes_end_the_options(void **state)
 {
     (void)state;
-    tide_cli_words words;
+    tide_cli_args words;
     tide_error err;
     assert_ok_err(parse(&words, &err, "a", "--", "--json", "--", "-n", NULL), &err);
     assert_int_equal(4, words.word_count);
@@ -112,36 +112,36 @@ static void two_dashes_end_the_options(void **state)
     assert_string_equal("-n", words.behind[2]);
     assert_null(words.behind[3]);
     assert_false(words.given[TIDE_CLI_JSON]);
-    tide_cli_words_done(&words);
+    tide_cli_args_done(&words);
     assert_ok_err(parse(&words, &err, "a", "b", NULL), &err);
     assert_null(words.behind);
     assert_int_equal(2, words.before_count);
-    tide_cli_words_done(&words);
+    tide_cli_args_done(&words);
 }
 
 static void the_command_line_beats_the_environment_and_that_the_default(void **state)
 {
     (void)state;
-    tide_cli_words words;
+    tide_cli_args words;
     tide_error err;
     assert_int_equal(0, unsetenv("TIDEMARK_STORE"));
     assert_ok_err(parse(&words, &err, NULL), &err);
     assert_string_equal("./tidemark.db", words.text[TIDE_CLI_STORE]);
     assert_int_equal(1, words.number[TIDE_CLI_COUNT]);
     assert_null(words.text[TIDE_CLI_WHY]);
-    tide_cli_words_done(&words);
+    tide_cli_args_done(&words);
     assert_int_equal(0, setenv("TIDEMARK_STORE", "from-env", 1));
     assert_ok_err(parse(&words, &err, NULL), &err);
     assert_string_equal("from-env", words.text[TIDE_CLI_STORE]);
     assert_false(words.given[TIDE_CLI_STORE]);
-    tide_cli_words_done(&words);
+    tide_cli_args_done(&words);
     assert_ok_err(parse(&words, &err, "--store", "mine", NULL), &err);
     assert_string_equal("mine", words.text[TIDE_CLI_STORE]);
-    tide_cli_words_done(&words);
+    tide_cli_args_done(&words);
     assert_int_equal(0, setenv("TIDEMARK_STORE", "", 1));
     assert_ok_err(parse(&words, &err, NULL), &err);
     assert_string_equal("./tidemark.db", words.text[TIDE_CLI_STORE]);
-    tide_cli_words_done(&words);
+    tide_cli_args_done(&words);
 }
 
 static void what_is_no_option_is_refused(void **state)
@@ -150,11 +150,11 @@ static void what_is_no_option_is_refused(void **state)
     static const char *const words_given[] = {"--nothing", "-x",  "--json=1", "--count",
                                               "-n",        "--=", "---"};
     for (size_t i = 0; i < sizeof words_given / sizeof words_given[0]; i++) {
-        tide_cli_words words;
+        tide_cli_args words;
         tide_error err;
         assert_status(TIDE_E_INVALID, parse(&words, &err, words_given[i], NULL));
         assert_true(strlen(err.text) > 0);
-        tide_cli_words_done(&words);
+        tide_cli_args_done(&words);
     }
 }
 
@@ -168,12 +168,12 @@ static void ten_thousand_words_and_options_are_taken(void **state)
     static char *argv[2 * COUNT + 2];
     for (int i = 0; i <= 2 * COUNT; i++)
         argv[i] = i % 2 ? word : flags;
-    tide_cli_words words;
+    tide_cli_args words;
     tide_error err;
-    assert_ok_err(tide_cli_words_parse(&words, 2 * COUNT + 1, argv, &err), &err);
+    assert_ok_err(tide_cli_args_parse(&words, 2 * COUNT + 1, argv, &err), &err);
     assert_int_equal(COUNT, words.word_count);
     assert_int_equal(4 * COUNT, words.use_count);
-    tide_cli_words_done(&words);
+    tide_cli_args_done(&words);
 }
 
 /* A program may be started with no words at all, not even its own name. */
@@ -181,11 +181,11 @@ static void an_empty_command_line_is_empty(void **state)
 {
     (void)state;
     char *argv[] = {NULL};
-    tide_cli_words words;
+    tide_cli_args words;
     tide_error err;
-    assert_ok_err(tide_cli_words_parse(&words, 0, argv, &err), &err);
+    assert_ok_err(tide_cli_args_parse(&words, 0, argv, &err), &err);
     assert_int_equal(0, words.word_count);
-    tide_cli_words_done(&words);
+    tide_cli_args_done(&words);
 }
 
 /* ---- what a verb takes ---- */
@@ -200,35 +200,35 @@ static const tide_cli_takes claim = {
 static void a_verb_takes_what_it_lists_and_the_common_ones(void **state)
 {
     (void)state;
-    tide_cli_words words;
+    tide_cli_args words;
     tide_error err;
     assert_ok_err(
         parse_for(&words, &claim, &err, "--json", "-s", "x", "-t", "a", "--worker", "w", NULL),
         &err);
-    tide_cli_words_done(&words);
+    tide_cli_args_done(&words);
     assert_status(TIDE_E_INVALID,
                   parse_for(&words, &claim, &err, "--worker", "w", "--count", "1", NULL));
     assert_contains(err.text, "--count means nothing here");
-    tide_cli_words_done(&words);
+    tide_cli_args_done(&words);
     assert_status(TIDE_E_INVALID, parse_for(&words, &claim, &err, "-t", "a", NULL));
     assert_contains(err.text, "--worker NAME is missing");
-    tide_cli_words_done(&words);
+    tide_cli_args_done(&words);
 }
 
 /* The environment can give what a verb needs; what it does not take is not even looked at. */
 static void the_environment_gives_what_is_needed_and_only_that(void **state)
 {
     (void)state;
-    tide_cli_words words;
+    tide_cli_args words;
     tide_error err;
     assert_int_equal(0, setenv("TIDEMARK_WORKER", "from-env", 1));
     assert_ok_err(parse_for(&words, &claim, &err, NULL), &err);
     assert_string_equal("from-env", words.text[TIDE_CLI_WORKER]);
-    tide_cli_words_done(&words);
+    tide_cli_args_done(&words);
     const tide_cli_takes nothing = {NULL, NULL, NULL};
     assert_ok_err(parse_for(&words, &nothing, &err, NULL), &err);
     assert_null(words.text[TIDE_CLI_WORKER]);
-    tide_cli_words_done(&words);
+    tide_cli_args_done(&words);
     assert_int_equal(0, unsetenv("TIDEMARK_WORKER"));
 }
 
@@ -236,20 +236,20 @@ static void the_environment_gives_what_is_needed_and_only_that(void **state)
 static void a_verb_has_defaults_and_maxima_of_its_own(void **state)
 {
     (void)state;
-    tide_cli_words words;
+    tide_cli_args words;
     tide_error err;
     assert_ok_err(parse_for(&words, &claim, &err, "--worker", "w", NULL), &err);
     assert_int_equal(1, words.number[TIDE_CLI_LIMIT]);
     assert_null(words.text[TIDE_CLI_LEASE]);
-    tide_cli_words_done(&words);
+    tide_cli_args_done(&words);
     assert_ok_err(parse(&words, &err, NULL), &err);
     assert_int_equal(100, words.number[TIDE_CLI_LIMIT]);
     assert_int_equal(INT64_C(300000000), words.number[TIDE_CLI_LEASE]);
-    tide_cli_words_done(&words);
+    tide_cli_args_done(&words);
     assert_status(TIDE_E_INVALID,
                   parse_for(&words, &claim, &err, "--worker", "w", "--limit", "1001", NULL));
     assert_contains(err.text, "want 1 to 1000");
-    tide_cli_words_done(&words);
+    tide_cli_args_done(&words);
 }
 
 /* ---- kinds of values ---- */
@@ -257,7 +257,7 @@ static void a_verb_has_defaults_and_maxima_of_its_own(void **state)
 static void a_repeatable_option_collects_in_order(void **state)
 {
     (void)state;
-    tide_cli_words words;
+    tide_cli_args words;
     tide_error err;
     assert_ok_err(parse(&words, &err, "--tag", "b", "--depends-on=7", "--tag=a", "--tag", "",
                         "--depends-on", "8", NULL),
@@ -270,7 +270,7 @@ static void a_repeatable_option_collects_in_order(void **state)
     assert_string_equal("8", words.list[TIDE_CLI_DEPENDS_ON].items[1]);
     assert_string_equal("8", words.text[TIDE_CLI_DEPENDS_ON]);
     assert_int_equal(0, words.list[TIDE_CLI_ENV].count);
-    tide_cli_words_done(&words);
+    tide_cli_args_done(&words);
 }
 
 static void a_repeatable_option_can_be_limited_to_one(void **state)
@@ -280,14 +280,14 @@ static void a_repeatable_option_can_be_limited_to_one(void **state)
     static const tide_cli_override overrides[] = {{.id = TIDE_CLI_TYPE, .max = 1},
                                                   {.id = TIDE_CLI_OPTION_COUNT}};
     const tide_cli_takes add = {.takes = takes, .overrides = overrides};
-    tide_cli_words words;
+    tide_cli_args words;
     tide_error err;
     assert_ok_err(parse_for(&words, &add, &err, "--type", "a", NULL), &err);
-    tide_cli_words_done(&words);
+    tide_cli_args_done(&words);
     assert_status(TIDE_E_INVALID,
                   parse_for(&words, &add, &err, "--type", "a", "--type", "b", NULL));
     assert_contains(err.text, "--type can be given once here");
-    tide_cli_words_done(&words);
+    tide_cli_args_done(&words);
 }
 
 static void a_list_has_a_maximum(void **state)
@@ -297,27 +297,27 @@ static void a_list_has_a_maximum(void **state)
     static char *argv[TIDE_CLI_TEXTS_MAX + 3];
     for (int i = 0; i < TIDE_CLI_TEXTS_MAX + 2; i++)
         argv[i] = tag;
-    tide_cli_words words;
+    tide_cli_args words;
     tide_error err;
-    assert_ok_err(tide_cli_words_parse(&words, TIDE_CLI_TEXTS_MAX + 2, argv, &err), &err);
-    assert_status(TIDE_E_INVALID, tide_cli_words_settle(&words, take_everything(), &err));
+    assert_ok_err(tide_cli_args_parse(&words, TIDE_CLI_TEXTS_MAX + 2, argv, &err), &err);
+    assert_status(TIDE_E_INVALID, tide_cli_args_resolve(&words, take_everything(), &err));
     assert_contains(err.text, "--tag is given 1001 times");
-    tide_cli_words_done(&words);
+    tide_cli_args_done(&words);
     argv[TIDE_CLI_TEXTS_MAX + 1] = NULL;
-    assert_ok_err(tide_cli_words_parse(&words, TIDE_CLI_TEXTS_MAX + 1, argv, &err), &err);
-    assert_ok_err(tide_cli_words_settle(&words, take_everything(), &err), &err);
+    assert_ok_err(tide_cli_args_parse(&words, TIDE_CLI_TEXTS_MAX + 1, argv, &err), &err);
+    assert_ok_err(tide_cli_args_resolve(&words, take_everything(), &err), &err);
     assert_int_equal(TIDE_CLI_TEXTS_MAX, words.list[TIDE_CLI_TAG].count);
-    tide_cli_words_done(&words);
+    tide_cli_args_done(&words);
 }
 
 static void assert_refused(const char *option, const char *value, const char *words_told)
 {
-    tide_cli_words words;
+    tide_cli_args words;
     tide_error err;
     assert_status(TIDE_E_INVALID, parse(&words, &err, option, value, NULL));
     assert_contains(err.text, option);
     assert_contains(err.text, words_told);
-    tide_cli_words_done(&words);
+    tide_cli_args_done(&words);
 }
 
 static void a_duration_is_a_number_and_a_unit(void **state)
@@ -332,11 +332,11 @@ static void a_duration_is_a_number_and_a_unit(void **state)
                      {"24h", INT64_C(86400000000)},
                      {"7d", INT64_C(604800000000)}};
     for (size_t i = 0; i < sizeof durations / sizeof durations[0]; i++) {
-        tide_cli_words words;
+        tide_cli_args words;
         tide_error err;
         assert_ok_err(parse(&words, &err, "--lease", durations[i].text, NULL), &err);
         assert_int_equal(durations[i].us, words.number[TIDE_CLI_LEASE]);
-        tide_cli_words_done(&words);
+        tide_cli_args_done(&words);
     }
     static const char *const bad[] = {"30", "", "s", "-5s", "5 s", "5S", "1.5s", "99999999999999d"};
     for (size_t i = 0; i < sizeof bad / sizeof bad[0]; i++)
@@ -351,11 +351,11 @@ static void a_choice_is_one_of_its_words(void **state)
     (void)state;
     static const char *const choices[] = {"resume", "rerun", "fail"};
     for (int i = 0; i < 3; i++) {
-        tide_cli_words words;
+        tide_cli_args words;
         tide_error err;
         assert_ok_err(parse(&words, &err, "--policy", choices[i], NULL), &err);
         assert_int_equal(i, words.number[TIDE_CLI_POLICY]);
-        tide_cli_words_done(&words);
+        tide_cli_args_done(&words);
     }
     static const char *const bad[] = {"", "res", "resumed", "resume|rerun", "|", "FAIL"};
     for (size_t i = 0; i < sizeof bad / sizeof bad[0]; i++)
@@ -412,13 +412,13 @@ static void a_size_is_bytes_or_has_a_unit(void **state)
 static void a_number_may_be_negative_where_its_range_says_so(void **state)
 {
     (void)state;
-    tide_cli_words words;
+    tide_cli_args words;
     tide_error err;
     assert_ok_err(parse(&words, &err, "--priority", "-5", "--token=9223372036854775807", NULL),
                   &err);
     assert_int_equal(-5, words.number[TIDE_CLI_PRIORITY]);
     assert_int_equal(INT64_MAX, words.number[TIDE_CLI_TOKEN]);
-    tide_cli_words_done(&words);
+    tide_cli_args_done(&words);
     assert_refused("--priority", "-1000001", "want -1000000 to 1000000");
     assert_refused("--token", "0", "want 1 to 9223372036854775807");
     assert_refused("--token", "9223372036854775808", "out of range");
@@ -453,16 +453,16 @@ static void an_unknown_option_is_answered_among_those_of_the_verb(void **state)
     (void)state;
     static const tide_cli_option_id takes[] = {TIDE_CLI_LIMIT, TIDE_CLI_OPTION_COUNT};
     const tide_cli_takes list = {.takes = takes};
-    tide_cli_words words;
+    tide_cli_args words;
     tide_error err;
     assert_status(TIDE_E_INVALID, parse(&words, &err, "work", "--limt=5", NULL));
-    assert_string_equal("limit", tide_cli_words_suggest(&words, &list));
-    tide_cli_words_done(&words);
+    assert_string_equal("limit", tide_cli_args_suggest(&words, &list));
+    tide_cli_args_done(&words);
     assert_status(TIDE_E_INVALID, parse(&words, &err, "work", "--pripority", "5", NULL));
-    assert_string_equal("priority", tide_cli_words_suggest(&words, NULL));
-    assert_null(tide_cli_words_suggest(&words, &list));
+    assert_string_equal("priority", tide_cli_args_suggest(&words, NULL));
+    assert_null(tide_cli_args_suggest(&words, &list));
     assert_int_equal(1, words.word_count);
-    tide_cli_words_done(&words);
+    tide_cli_args_done(&words);
 }
 
 /* Two options with one name or letter would make one of them unreachable. */

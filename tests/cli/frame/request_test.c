@@ -59,7 +59,7 @@ static tide_status ask(tide_cli *cli, tide_error *err, int argc, char *const *ar
 {
     tide_cli_request asked = {.command = NULL};
     memset(cli, 0, sizeof *cli);
-    const tide_status status = tide_cli_words_parse(&cli->words, argc, argv, err);
+    const tide_status status = tide_cli_args_parse(&cli->words, argc, argv, err);
     if (status < TIDE_OK) {
         tide_cli_request_suggest(cli, &asked);
         return status;
@@ -94,10 +94,10 @@ static void a_hidden_command_is_found_and_not_suggested(void **state)
     tide_cli cli;
     tide_error err;
     assert_ok_err(ask_words(&cli, &err, "inner"), &err);
-    tide_cli_words_done(&cli.words);
+    tide_cli_args_done(&cli.words);
     assert_status(TIDE_E_INVALID, ask_words(&cli, &err, "inne"));
     assert_null(strstr(cli.hint, "inner"));
-    tide_cli_words_done(&cli.words);
+    tide_cli_args_done(&cli.words);
 }
 
 static void a_command_behind_two_dashes_is_handed_over_untouched(void **state)
@@ -114,11 +114,11 @@ static void a_command_behind_two_dashes_is_handed_over_untouched(void **state)
     assert_null(cli.command[5]);
     assert_int_equal(0, cli.arg_count);
     assert_false(tide_cli_is_given(&cli, TIDE_CLI_JSON));
-    tide_cli_words_done(&cli.words);
+    tide_cli_args_done(&cli.words);
     assert_ok_err(ask_words(&cli, &err, "job", "wrap", "n", "--", "--help"), &err);
     assert_string_equal("--help", cli.command[0]);
     assert_int_equal(1, cli.arg_count);
-    tide_cli_words_done(&cli.words);
+    tide_cli_args_done(&cli.words);
 }
 
 static void a_command_may_have_thousands_of_words(void **state)
@@ -136,7 +136,7 @@ static void a_command_may_have_thousands_of_words(void **state)
     while (cli.command[count])
         count++;
     assert_int_equal(COUNT, count);
-    tide_cli_words_done(&cli.words);
+    tide_cli_args_done(&cli.words);
 }
 
 static void a_command_that_is_missing_is_asked_for(void **state)
@@ -151,17 +151,17 @@ static void a_command_that_is_missing_is_asked_for(void **state)
         assert_status(TIDE_E_INVALID, ask_these(&cli, &err, lines[i]));
         assert_contains(err.text, "behind --");
         assert_contains(cli.hint, "-- CMD...");
-        tide_cli_words_done(&cli.words);
+        tide_cli_args_done(&cli.words);
     }
     assert_status(TIDE_E_INVALID, ask_words(&cli, &err, "job", "--", "wrap", "ls"));
     assert_contains(err.text, "-- belongs in front of the command");
-    tide_cli_words_done(&cli.words);
+    tide_cli_args_done(&cli.words);
     assert_status(TIDE_E_INVALID, ask_words(&cli, &err, "job", "run", "-t", "t", "ls"));
     assert_string_equal("usage: tidemark job run --type TYPE -- CMD...", cli.hint);
-    tide_cli_words_done(&cli.words);
+    tide_cli_args_done(&cli.words);
     assert_ok_err(ask_words(&cli, &err, "job", "wrap", "n"), &err);
     assert_null(cli.command);
-    tide_cli_words_done(&cli.words);
+    tide_cli_args_done(&cli.words);
 }
 
 /* Where no command is wanted, words behind -- are arguments that look like options. */
@@ -174,10 +174,10 @@ static void elsewhere_two_dashes_only_end_the_options(void **state)
     assert_int_equal(1, cli.arg_count);
     assert_string_equal("--limit", cli.args[0]);
     assert_null(cli.command);
-    tide_cli_words_done(&cli.words);
+    tide_cli_args_done(&cli.words);
     assert_ok_err(ask_words(&cli, &err, "--", "job", "drop", "a", "-b"), &err);
     assert_int_equal(2, cli.arg_count);
-    tide_cli_words_done(&cli.words);
+    tide_cli_args_done(&cli.words);
 }
 
 static void arguments_are_counted_from_their_names(void **state)
@@ -220,13 +220,13 @@ static void many_arguments_are_one_or_more(void **state)
     assert_ok_err(ask(&cli, &err, COUNT + 3, argv), &err);
     assert_int_equal(COUNT, cli.arg_count);
     assert_string_equal("id=17", cli.args[COUNT - 1]);
-    tide_cli_words_done(&cli.words);
+    tide_cli_args_done(&cli.words);
     assert_status(TIDE_E_INVALID, ask_words(&cli, &err, "job", "renew"));
     assert_contains(err.text, "wants ID=TOKEN...");
-    tide_cli_words_done(&cli.words);
+    tide_cli_args_done(&cli.words);
     assert_status(TIDE_E_INVALID, ask_words(&cli, &err, "job", "list", "a", "b"));
     assert_contains(err.text, "one word too many: 'b'");
-    tide_cli_words_done(&cli.words);
+    tide_cli_args_done(&cli.words);
 }
 
 static void a_mistyped_option_is_looked_for_in_its_verb(void **state)
@@ -236,22 +236,22 @@ static void a_mistyped_option_is_looked_for_in_its_verb(void **state)
     tide_error err;
     assert_status(TIDE_E_INVALID, ask_words(&cli, &err, "job", "claim", "--leas", "5m"));
     assert_string_equal("did you mean --lease?", cli.hint);
-    tide_cli_words_done(&cli.words);
+    tide_cli_args_done(&cli.words);
     assert_status(TIDE_E_INVALID, ask_words(&cli, &err, "job", "renew", "--leas", "5m"));
     assert_string_equal("'tidemark help job renew' lists the options", cli.hint);
-    tide_cli_words_done(&cli.words);
+    tide_cli_args_done(&cli.words);
     assert_status(TIDE_E_INVALID, ask_words(&cli, &err, "--leas", "5m"));
     assert_string_equal("did you mean --lease?", cli.hint);
-    tide_cli_words_done(&cli.words);
+    tide_cli_args_done(&cli.words);
     /* Most likely it belongs to the command. */
     assert_status(TIDE_E_INVALID, ask_words(&cli, &err, "job", "run", "ls", "--colour"));
     assert_contains(cli.hint, "stand behind --");
-    tide_cli_words_done(&cli.words);
+    tide_cli_args_done(&cli.words);
     /* What is missing is no option that there is not. */
     assert_status(TIDE_E_INVALID, ask_words(&cli, &err, "job", "claim", "--lease"));
     assert_contains(err.text, "--lease needs a value: --lease DURATION");
     assert_string_equal("", cli.hint);
-    tide_cli_words_done(&cli.words);
+    tide_cli_args_done(&cli.words);
 }
 
 /* Who wrote a bad value knows the usage; who wrote an option too many does not. */
@@ -262,10 +262,10 @@ static void the_hint_fits_the_mistake(void **state)
     tide_error err;
     assert_status(TIDE_E_INVALID, ask_words(&cli, &err, "job", "claim", "--lease", "soon"));
     assert_string_equal("", cli.hint);
-    tide_cli_words_done(&cli.words);
+    tide_cli_args_done(&cli.words);
     assert_status(TIDE_E_INVALID, ask_words(&cli, &err, "job", "claim", "--tag", "a"));
     assert_string_equal("usage: tidemark job claim", cli.hint);
-    tide_cli_words_done(&cli.words);
+    tide_cli_args_done(&cli.words);
 }
 
 static void a_time_option_is_resolved_by_the_clock_that_counts(void **state)
@@ -281,7 +281,7 @@ static void a_time_option_is_resolved_by_the_clock_that_counts(void **state)
     assert_ok_err(tide_cli_time(&cli, TIDE_CLI_RUN_AFTER, 60000000, &us, &err), &err);
     assert_int_equal(70000000, us);
     assert_status(TIDE_NONE, tide_cli_time(&cli, TIDE_CLI_UNTIL, 60000000, &us, &err));
-    tide_cli_words_done(&cli.words);
+    tide_cli_args_done(&cli.words);
 }
 
 /* ---- help ---- */

@@ -39,9 +39,9 @@ static void a_colony_that_is_caught_up_is_fine(void **state)
     assert_line(&result, 1, "TIDEMARK LAG WARNING");
     result = cli_run(t, "check", "lag", "--warning", "0s", "--critical", "0s", NULL);
     assert_line(&result, 2, "TIDEMARK LAG CRITICAL");
-    result = cli_run(t, "check", "books", NULL);
+    result = cli_run(t, "check", "ledger", NULL);
     assert_line(&result, 0,
-                "BOOKS OK - 0 numbers unexplained, 0 pending, 0 lost | unexplained=0;1;1;0");
+                "LEDGER OK - 0 numbers unexplained, 0 pending, 0 lost | unexplained=0;1;1;0");
     result = cli_run(t, "check", "gaps", NULL);
     assert_line(&result, 0,
                 "GAPS OK - 0 numbers in open gaps, 0 lost since 24h | open=0;1;;0 lost=0;;1;0");
@@ -100,8 +100,8 @@ static void what_cannot_be_found_out_is_unknown(void **state)
     assert_int_equal(0, cli_run(t, "sequence", "next", "a", NULL).exit_code);
     result = cli_run(t, "check", "lag", NULL);
     assert_line(&result, 3, "no agent is known there");
-    result = cli_run(t, "check", "books", "--address", "127.0.0.1:1", NULL);
-    assert_line(&result, 3, "BOOKS UNKNOWN - http://127.0.0.1:1");
+    result = cli_run(t, "check", "ledger", "--address", "127.0.0.1:1", NULL);
+    assert_line(&result, 3, "LEDGER UNKNOWN - http://127.0.0.1:1");
     result = cli_run(t, "check", "lag", "--warning", "soon", NULL);
     assert_line(&result, 3, "'soon' is not a duration");
     result = cli_run(t, "check", "lag", "--warning", "10m", "--critical", "1m", NULL);
@@ -189,9 +189,9 @@ static void a_service_is_checked_at_its_address(void **state)
     assert_line(&result, 1, "colony ends in 10 days");
     result = cli_run(t, "check", "cert", "--address", address, "--critical", "10d", NULL);
     assert_line(&result, 1, "colony ends in 10 days");
-    result = cli_run(t, "check", "books", "--address", address, "--service-ca", ca, NULL);
-    assert_line(&result, 0, "BOOKS OK");
-    result = cli_run(t, "check", "books", "--address", address, NULL); /* no TLS */
+    result = cli_run(t, "check", "ledger", "--address", address, "--service-ca", ca, NULL);
+    assert_line(&result, 0, "LEDGER OK");
+    result = cli_run(t, "check", "ledger", "--address", address, NULL); /* no TLS */
     assert_int_equal(3, result.exit_code);
     result = cli_run(t, "check", "ready", "--address", address, "--service-ca", ca, NULL);
     assert_line(&result, 0, "is ready");

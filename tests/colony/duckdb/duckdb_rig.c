@@ -178,17 +178,17 @@ int64_t duckdb_rig_number(duckdb_rig *r, const char *sql)
     return strtoll(text, NULL, 10);
 }
 
-/* ---- books ---- */
+/* ---- ledger ---- */
 
 static tide_status check_position(void *arg, const tide_position *position,
                                   const tide_gap_sums *gaps, tide_error *err)
 {
     duckdb_rig *r = arg;
-    tide_books books;
+    tide_ledger ledger;
     int64_t rows = 0;
     int64_t dead = 0;
-    tide_position_books(position, gaps, &books);
-    assert_int_equal(0, books.unexplained);
+    tide_position_ledger(position, gaps, &ledger);
+    assert_int_equal(0, ledger.unexplained);
     assert_ok_err(r->sink->ops->count(r->sink, position, NULL, NULL, &rows, &dead, err), err);
     assert_int_equal(position->stored, rows + position->expired);
     assert_int_equal(position->dead, dead);

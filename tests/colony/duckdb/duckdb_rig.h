@@ -45,5 +45,5 @@ void duckdb_rig_load(duckdb_rig *r, const char *agent, const char *data_type, ti
 int64_t duckdb_rig_number(duckdb_rig *r, const char *sql);
 /* All cells, `|` behind each. */
 void duckdb_rig_text(duckdb_rig *r, const char *sql, char *out, size_t size);
-/* Books close, rows are as many as are counted, and none is there twice, for every position of every agent. */
+/* Ledgers balance, rows are as many as are counted, and none is there twice, for every position of every agent. */
 void duckdb_rig_check(duckdb_rig *r);

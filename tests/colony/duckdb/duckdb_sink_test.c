@@ -1,4 +1,4 @@
-/* The DuckDB sink: a whole change or nothing, newest states, clean-up that closes its books. */
+/* The DuckDB sink: a whole change or nothing, newest states, clean-up that closes its ledger. */
 #include <inttypes.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -458,8 +458,8 @@ static void rows_go_sooner_where_the_sink_says_so(void **state)
     duckdb_rig_check(r);
 }
 
-/* Rows go when they are too old, by when they were stored; the books close before and after, and pollers do not notice. */
-static void old_rows_go_and_the_books_close(void **state)
+/* Rows go when they are too old, by when they were stored; the ledger balances before and after, and pollers do not notice. */
+static void old_rows_go_and_the_ledger_balances(void **state)
 {
     duckdb_rig *r = *state;
     duckdb_rig_page(r, "web-1", "s1", 1, 100);
@@ -485,7 +485,7 @@ static void old_rows_go_and_the_books_close(void **state)
     assert_int_equal(160, duckdb_rig_number(r, "SELECT sum(count) FROM spans_1m"));
 }
 
-/* A gap that ended goes after its time, its numbers are folded into the books, and its id is never given again. */
+/* A gap that ended goes after its time, its numbers are folded into the ledger, and its id is never given again. */
 static void ended_gaps_are_folded(void **state)
 {
     duckdb_rig *r = *state;
@@ -556,7 +556,7 @@ static void a_foreign_database_is_refused(void **state)
     assert_ok_err(tide_duckdb_open(&db, path, NULL, &r->err), &r->err);
     assert_ok_err(tide_duck_connect(&duck, db, &r->err), &r->err);
     static const tide_sql other = {
-        .name = "other",
+        TIDE_SQL_INIT, .name = "other",
         .engine = {[TIDE_ENGINE_POSTGRES] = {.text = "CREATE TABLE mine (a INT)"}}};
     assert_ok_err(tide_duck_run(duck, &other, &r->err), &r->err);
     tide_duck_close(duck);
@@ -583,7 +583,7 @@ TEST_FILE()
         CASE(a_session_that_comes_back_is_opened_again),
         CASE(every_type_has_its_table),
         CASE(a_late_row_is_in_its_minute_once),
-        CASE(old_rows_go_and_the_books_close),
+        CASE(old_rows_go_and_the_ledger_balances),
         CASE(ended_gaps_are_folded),
         CASE(rows_go_sooner_where_the_sink_says_so),
         CASE(superseded_states_are_removed),

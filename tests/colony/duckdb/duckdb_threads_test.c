@@ -69,14 +69,14 @@ typedef struct seen {
     shared *all;
 } seen;
 
-/* Books close in every snapshot, however many write. */
+/* Ledgers balance in every snapshot, however many write. */
 static tide_status check(void *arg, const tide_position *position, const tide_gap_sums *gaps,
                          tide_error *err)
 {
     seen *s = arg;
-    tide_books books;
-    tide_position_books(position, gaps, &books);
-    if (books.unexplained != 0 || position->stored % PAGE_ROWS != 0)
+    tide_ledger ledger;
+    tide_position_ledger(position, gaps, &ledger);
+    if (ledger.unexplained != 0 || position->stored % PAGE_ROWS != 0)
         fail_thread(s->all, position->agent_id, TIDE_E_DAMAGED, err);
     return TIDE_OK;
 }
@@ -115,7 +115,7 @@ static void pollers_readers_and_clean_up_go_together(void **state)
         (void)pthread_join(threads[i], NULL);
     assert_int_equal(0, atomic_load(&all.failures));
     assert_int_equal(0, atomic_load(&all.conflicts)); /* clean-up does not get into their way */
-    assert_int_equal(POLLERS, check_books(all.sink));
+    assert_int_equal(POLLERS, check_ledger(all.sink));
     assert_int_equal(POLLERS * PAGES * PAGE_ROWS,
                      ask_number(all.sink, "SELECT count(*) FROM spans"));
     tide_sink_close(all.sink);

@@ -66,8 +66,8 @@ static tide_status send_spans(chaos_sender *s, const batch *b, tide_error *err)
                                 "\"endTimeUnixNano\":\"1700000000001000000\"}",
                                 i > 0 ? "," : "", b->texts[i], b->texts[i], b->texts[i]);
     len += (size_t)snprintf(body + len, sizeof body - len, "]}]}]}");
-    TIDE_CLEANUP(tide_client_reply_done) tide_client_reply reply;
-    tide_client_reply_init(&reply);
+    TIDE_CLEANUP(tide_client_response_done) tide_client_response reply;
+    tide_client_response_init(&reply);
     TIDE_TRY(tide_client_post(
         s->client,
         &(tide_client_request){.path = "/v1/traces", .message = tide_view_bytes(body, len)}, &reply,

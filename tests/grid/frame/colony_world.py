@@ -313,7 +313,7 @@ class Colony(Snapshots):
             if line["data_type"] == STREAM:
                 history.found("sink", "ledger", source=line["agent_id"], stream=STREAM,
                               session=line["session_id"], epoch=line["epoch"],
-                              **{name: line["books"][name] for name in _LEDGER})
+                              **{name: line["ledger"][name] for name in _LEDGER})
         g.check("delivery")
 
     def audit(self):

@@ -152,7 +152,7 @@ static tide_status ask_number(tide_tx *tx, void *arg, tide_error *err)
 int64_t hand_number(hand *h, const char *format, ...)
 {
     hand_flush(h);
-    number_ask ask = {.sql = {.name = "hand"}};
+    number_ask ask = {.sql = {TIDE_SQL_INIT, .name = "hand"}};
     va_list args;
     va_start(args, format);
     (void)vsnprintf(ask.text, sizeof ask.text, format, args);

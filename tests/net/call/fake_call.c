@@ -62,7 +62,7 @@ bool tide_call_send_message(tide_call *call, const ProtobufCMessage *message)
     return tide_call_send(call, tide_view_bytes(bytes, protobuf_c_message_pack(message, bytes)));
 }
 
-void tide_call_reply_message(tide_call *call, const ProtobufCMessage *message)
+void tide_call_respond_message(tide_call *call, const ProtobufCMessage *message)
 {
     assert_false(call->is_ended);
     call->is_replied = tide_call_send_message(call, message);

@@ -74,7 +74,7 @@ static const response *ask(fixture *f, const request *asked)
     assert_ok(tide_protobuf_pack(&bytes, &asked->base, NULL));
     tide_buffer_clear(&f->out);
     tide_error err = {0};
-    assert_ok_err(tide_reflection_answer(f->reflection, tide_buffer_view(&bytes), &f->out, &err),
+    assert_ok_err(tide_reflection_respond(f->reflection, tide_buffer_view(&bytes), &f->out, &err),
                   &err);
     return decode_response(f, tide_buffer_view(&f->out));
 }
@@ -186,10 +186,10 @@ static void what_is_no_request_is_refused(void **state)
     tide_error err = {0};
     assert_status(
         TIDE_E_INVALID,
-        tide_reflection_answer(f->reflection, tide_view_bytes("\x1A\x05x", 3), &f->out, &err));
+        tide_reflection_respond(f->reflection, tide_view_bytes("\x1A\x05x", 3), &f->out, &err));
     assert_status(
         TIDE_E_INVALID,
-        tide_reflection_answer(f->reflection, tide_view_bytes("\x18\x05", 2), &f->out, &err));
+        tide_reflection_respond(f->reflection, tide_view_bytes("\x18\x05", 2), &f->out, &err));
     assert_contains(err.text, "file_by_filename");
     assert_int_equal(0, f->out.len);
 }

@@ -64,7 +64,7 @@ static void answers_done(answers *a)
     assert_int_equal(0, pthread_mutex_destroy(&a->lock));
 }
 
-static void note(void *arg, tide_status status, tide_client_reply *reply, const char *text)
+static void note(void *arg, tide_status status, tide_client_response *reply, const char *text)
 {
     answers *a = arg;
     (void)text;
@@ -302,7 +302,7 @@ typedef struct refusals {
     char other[256]; /* the words of one that was something else */
 } refusals;
 
-static void note_refusal(void *arg, tide_status status, tide_client_reply *reply, const char *text)
+static void note_refusal(void *arg, tide_status status, tide_client_response *reply, const char *text)
 {
     refusals *r = arg;
     pthread_mutex_lock(&r->sum.lock);

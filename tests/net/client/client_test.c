@@ -43,7 +43,7 @@ static int stop_shared(void **state)
 
 typedef struct client_test {
     tide_client *client;
-    tide_client_reply reply;
+    tide_client_response reply;
     tide_error err;
 } client_test;
 
@@ -51,7 +51,7 @@ static int setup(void **state)
 {
     client_test *t = calloc(1, sizeof *t);
     assert_non_null(t);
-    tide_client_reply_init(&t->reply);
+    tide_client_response_init(&t->reply);
     *state = t;
     return 0;
 }
@@ -59,7 +59,7 @@ static int setup(void **state)
 static int teardown(void **state)
 {
     client_test *t = *state;
-    tide_client_reply_done(&t->reply);
+    tide_client_response_done(&t->reply);
     tide_client_close(t->client);
     free(t);
     return 0;
@@ -370,7 +370,7 @@ static void messages_of_a_server_stream_come_in_order(void **state)
     assert_status(TIDE_NONE, tide_client_next(stream, &message, &t->err));
     assert_status(TIDE_NONE, tide_client_next(stream, &message, &t->err));
     assert_true(tide_client_is_ready(stream));
-    assert_int_equal(0, tide_client_stream_reply(stream)->grpc_code);
+    assert_int_equal(0, tide_client_stream_response(stream)->grpc_code);
 }
 
 /* While nobody reads, little more than the queue is held here. */
@@ -490,8 +490,8 @@ typedef struct caller {
 static void *call_often(void *arg)
 {
     caller *c = arg;
-    tide_client_reply reply;
-    tide_client_reply_init(&reply);
+    tide_client_response reply;
+    tide_client_response_init(&reply);
     for (int i = 0; i < CALLS; i++) {
         const tide_client_field show = FIELD("x-show", "1");
         const tide_client_request request = {.path = UNARY, .fields = &show, .field_count = 1};
@@ -500,7 +500,7 @@ static void *call_often(void *arg)
         const char *peer = strstr(tide_buffer_text(&reply.message), "peer=");
         (void)snprintf(c->peers[c->good_count++], 64, "%.*s", (int)strcspn(peer, "\n"), peer);
     }
-    tide_client_reply_done(&reply);
+    tide_client_response_done(&reply);
     return NULL;
 }
 

@@ -22,12 +22,12 @@ typedef struct auth_test {
     tide_auth *auth;
     int asked_count;
     tide_status answer_status;
-    tide_auth_answer answer;
+    tide_auth_result answer;
     tide_caller peer;
     tide_error err;
 } auth_test;
 
-static tide_status look_up(void *arg, tide_view token, tide_auth_answer *out, tide_error *err)
+static tide_status look_up(void *arg, tide_view token, tide_auth_result *out, tide_error *err)
 {
     auth_test *t = arg;
     t->asked_count++;
@@ -47,7 +47,7 @@ static int setup(void **state)
     tempdir_join(&t->dir, "tokens", t->path);
     virtual_env_init(&t->clock, 1);
     t->answer =
-        (tide_auth_answer){.name = "ingest", .role = TIDE_ROLE_WRITE, .expires_at_us = INT64_MAX};
+        (tide_auth_result){.name = "ingest", .role = TIDE_ROLE_WRITE, .expires_at_us = INT64_MAX};
     *state = t;
     return 0;
 }
@@ -206,11 +206,11 @@ static void who_guesses_is_shut_out_for_a_while(void **state)
     assert_ok(check(t, TOKEN_A, NULL, "10.0.0.1:5"));
 }
 
-static tide_status accept_any(void *arg, tide_view token, tide_auth_answer *out, tide_error *err)
+static tide_status accept_any(void *arg, tide_view token, tide_auth_result *out, tide_error *err)
 {
     (void)err;
     (*(int *)arg)++;
-    *out = (tide_auth_answer){.role = TIDE_ROLE_READ, .expires_at_us = INT64_MAX};
+    *out = (tide_auth_result){.role = TIDE_ROLE_READ, .expires_at_us = INT64_MAX};
     (void)snprintf(out->name, sizeof out->name, "%.*s", (int)token.len, token.ptr);
     return TIDE_OK;
 }

@@ -27,7 +27,7 @@ typedef struct pair_test {
     tide_routes *routes;
     tide_server *server;
     tide_client *client;
-    tide_client_reply reply;
+    tide_client_response reply;
     int busy_count; /* calls that are still told to come again */
     tide_error err;
 } pair_test;
@@ -39,7 +39,7 @@ static void echo(tide_call *call, tide_view message, void *arg)
     (void)arg;
     tide_call_add_header(call, "x-identity",
                          tide_call_identity(call) ? tide_call_identity(call) : "");
-    tide_call_reply(call, message);
+    tide_call_respond(call, message);
 }
 
 static void echo_all(tide_call *call, tide_view message, void *arg)
@@ -77,7 +77,7 @@ static void be_busy(tide_call *call, tide_view message, void *arg)
                                                      .message = "100 % busy",
                                                      .retry_after_s = 0.01});
     else
-        tide_call_reply(call, message);
+        tide_call_respond(call, message);
 }
 
 static const tide_method methods[] = {
@@ -108,7 +108,7 @@ static int setup(void **state)
 {
     pair_test *t = calloc(1, sizeof *t);
     assert_non_null(t);
-    tide_client_reply_init(&t->reply);
+    tide_client_response_init(&t->reply);
     assert_ok_err(tempdir_make(&t->dir, &t->err), &t->err);
     certificates_init(&t->certs, &t->dir);
     certificates_make(&t->certs, "server",
@@ -131,7 +131,7 @@ static int teardown(void **state)
     tide_routes_free(t->routes);
     tide_auth_close(t->auth);
     tide_tls_close(t->tls);
-    tide_client_reply_done(&t->reply);
+    tide_client_response_done(&t->reply);
     certificates_done(&t->certs);
     (void)tempdir_remove(&t->dir, &t->err);
     free(t);

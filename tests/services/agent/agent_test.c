@@ -397,7 +397,7 @@ static void assert_unwell(agent_case *c)
     TIDE_CLEANUP(tide_client_closep) tide_client *client = NULL;
     assert_ok_err(running_agent_client(&c->agent, &client, &c->err), &c->err);
     for (int i = 0; i < 2; i++) {
-        TIDE_CLEANUP(tide_client_reply_done) tide_client_reply reply = {0};
+        TIDE_CLEANUP(tide_client_response_done) tide_client_response reply = {0};
         const tide_client_request request = {.path = "/grpc.health.v1.Health/Check",
                                              .message = requests[i]};
         assert_ok_err(tide_client_call(client, &request, &reply, &c->err), &c->err);

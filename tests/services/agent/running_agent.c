@@ -102,8 +102,8 @@ tide_status running_agent_call(tide_client *client, const char *method,
     if (!bytes)
         return tide_fail(err, TIDE_E_NOMEM, "no memory for a request");
     (void)protobuf_c_message_pack(request, (uint8_t *)bytes);
-    TIDE_CLEANUP(tide_client_reply_done) tide_client_reply reply;
-    tide_client_reply_init(&reply);
+    TIDE_CLEANUP(tide_client_response_done) tide_client_response reply;
+    tide_client_response_init(&reply);
     TIDE_TRY(tide_client_call(
         client, &(tide_client_request){.path = path, .message = tide_view_bytes(bytes, len)},
         &reply, err));

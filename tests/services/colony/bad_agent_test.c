@@ -121,7 +121,7 @@ static void an_agent_that_knows_one_call_is_polled(void **state)
     assert_spans("fine", 2000);
 }
 
-static void bad_agents_are_told_and_the_books_close(void **state)
+static void bad_agents_are_told_and_the_ledger_balances(void **state)
 {
     (void)state;
     assert_int_equal(6, polled.exit_code);
@@ -292,7 +292,7 @@ TEST_FILE()
 {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(an_agent_that_knows_one_call_is_polled),
-        cmocka_unit_test(bad_agents_are_told_and_the_books_close),
+        cmocka_unit_test(bad_agents_are_told_and_the_ledger_balances),
         cmocka_unit_test(garbage_is_refused),
         cmocka_unit_test(an_answer_without_a_session_is_refused),
         cmocka_unit_test(a_number_above_the_last_one_is_refused),

@@ -50,7 +50,7 @@ static tide_status judge(void *arg, const tide_audit_line *line, tide_error *err
 {
     (void)err;
     judgement *j = arg;
-    const tide_books *b = &line->books;
+    const tide_ledger *b = &line->ledger;
     char why[1024];
     if (!line->is_balanced)
         (void)snprintf(why, sizeof why,

@@ -540,7 +540,7 @@ void world_node_init(world_node *n, world *w, int index)
                                          .receive = receive,
                                          .crash = crash,
                                          .restart = restart});
-    n->clock = (world_clock){.env = {.wall_us = read_wall,
+    n->clock = (world_clock){.env = {TIDE_ENV_INIT, .wall_us = read_wall,
                                      .mono_us = read_mono,
                                      .boot_us = read_boot,
                                      .boot_id = read_boot_id,

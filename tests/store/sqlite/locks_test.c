@@ -201,7 +201,7 @@ static void we_open_and_close_inside_the_applications_write_transaction(void **s
 /* The log holds what the snapshot reads: another process cannot start it anew, or end it. */
 static tide_status ask_inside_read(tide_tx *tx, void *arg, tide_error *out)
 {
-    static const tide_sql sql = {.name = "count",
+    static const tide_sql sql = {TIDE_SQL_INIT, .name = "count",
                                  .engine = {{.text = "SELECT count(*) FROM sqlite_master"}}};
     tide_query *query = NULL;
     int *answers = arg;

@@ -65,7 +65,7 @@ static void sleep_virtually(tide_env *env, int64_t us)
 void virtual_env_init(virtual_env *v, uint64_t seed)
 {
     *v = (virtual_env){
-        .env = {.wall_us = read_wall,
+        .env = {TIDE_ENV_INIT, .wall_us = read_wall,
                 .mono_us = read_mono,
                 .boot_us = read_boot,
                 .boot_id = read_boot_id,

@@ -21,7 +21,7 @@ const ask = async (agent_id, abort) => {
 };
 
 const isCurrent = (checkpoint) => checkpoint.closed_at === null;
-const unread = (checkpoint) => Number(checkpoint.books?.pending ?? 0);
+const unread = (checkpoint) => Number(checkpoint.ledger?.pending ?? 0);
 
 // What the colony remembers of the time before: its looks are the same for all data types.
 function remembered(courses) {
@@ -67,7 +67,7 @@ function useSeen(name, checkpoints) {
       const byType = {};
       for (const checkpoint of checkpoints.filter(isCurrent)) {
         const old = before.byType[checkpoint.data_type] || Array(before.times.length).fill({});
-        const now = { unread: unread(checkpoint), checkpoint: Number(checkpoint.last_seq_id), head: Number(checkpoint.books?.head ?? 0) };
+        const now = { unread: unread(checkpoint), checkpoint: Number(checkpoint.last_seq_id), head: Number(checkpoint.ledger?.head ?? 0) };
         byType[checkpoint.data_type] = [...old, now].slice(-KEPT);
       }
       return { times, byType };
@@ -79,7 +79,7 @@ function useSeen(name, checkpoints) {
 const line = (name, points, field) => ({ name, values: points.map((point) => point[field] ?? null) });
 
 function Course({ seen, checkpoints }) {
-  const busiest = checkpoints.slice().sort((a, b) => Number(b.books?.head ?? 0) - Number(a.books?.head ?? 0))[0]?.data_type;
+  const busiest = checkpoints.slice().sort((a, b) => Number(b.ledger?.head ?? 0) - Number(a.ledger?.head ?? 0))[0]?.data_type;
   const type = place.value.filters.type || busiest || "";
   const points = seen.byType[type] || [];
   return (
@@ -112,7 +112,7 @@ function sessionsOf(checkpoints) {
     known.began = Math.min(known.began, seconds(one.created_at));
     known.closed = Math.max(known.closed, seconds(one.closed_at));
     known.isCurrent ||= isCurrent(one);
-    known.records += BigInt(one.books?.stored ?? 0);
+    known.records += BigInt(one.ledger?.stored ?? 0);
     known.types++;
     if (one.closed_reason) known.reasons.add(one.closed_reason);
     all.set(key, known);
@@ -154,12 +154,12 @@ export function Agent({ name }) {
       <Table caption="Checkpoint against head" rows={current} rowKey={(row) => row.data_type} empty="Nothing was read from it yet." columns={[
         { name: "data_type", title: "data type" },
         { name: "last", title: "checkpoint", align: "right", cell: (row) => count(row.last_seq_id) },
-        { name: "head", align: "right", cell: (row) => count(row.books?.head) },
-        { name: "pending", align: "right", cell: (row) => count(row.books?.pending) },
-        { name: "stored", align: "right", cell: (row) => count(row.books?.stored) },
-        { name: "lost", align: "right", cell: (row) => count(row.books?.lost) },
-        { name: "gaps", title: "open gaps", align: "right", cell: (row) => <a href={address("gaps", [], { agent: name, type: row.data_type })}>{count(row.books?.open_gaps)}</a> },
-        { name: "books", cell: (row) => (row.books?.unexplained === 0 ? "close" : <span class="failure">off by {row.books.unexplained}</span>) },
+        { name: "head", align: "right", cell: (row) => count(row.ledger?.head) },
+        { name: "pending", align: "right", cell: (row) => count(row.ledger?.pending) },
+        { name: "stored", align: "right", cell: (row) => count(row.ledger?.stored) },
+        { name: "lost", align: "right", cell: (row) => count(row.ledger?.lost) },
+        { name: "gaps", title: "open gaps", align: "right", cell: (row) => <a href={address("gaps", [], { agent: name, type: row.data_type })}>{count(row.ledger?.open_gaps)}</a> },
+        { name: "ledger", cell: (row) => (row.ledger?.unexplained === 0 ? "balanced" : <span class="failure">off by {row.ledger.unexplained}</span>) },
         { name: "polled", cell: (row) => ago(row.last_poll_time) },
         { name: "act", title: <span class="unseen">what can be done</span>, cell: (row) => (
           <Act confirm={`Read ${row.data_type} of ${name} again from its start? Rows that are stored are not stored twice.`}

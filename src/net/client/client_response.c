@@ -1,4 +1,4 @@
-/* client_answer.c - what an answer means: its header lines, its end; see client_parts.h. */
+/* client_response.c - what an answer means: its header lines, its end; see client_parts.h. */
 #include <ctype.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -11,7 +11,7 @@
 #include "net/client/client_internal.h"
 #include "net/codec/protobuf_wire.h"
 
-enum { WORDS_MAX = 300, DETAILS_MAX = 16384 };
+enum { TEXT_MAX = 300, DETAILS_MAX = 16384 };
 
 tide_status tide_client_status_of(int grpc_code)
 {
@@ -63,9 +63,9 @@ static tide_view trim(tide_view text)
     return text;
 }
 
-void tide_client_answer_line(tide_client_stream *stream, tide_view line)
+void tide_client_response_line(tide_client_stream *stream, tide_view line)
 {
-    tide_client_reply *reply = &stream->reply;
+    tide_client_response *reply = &stream->reply;
     line = trim(line);
     if (line.len >= 5 && memcmp(line.ptr, "HTTP/", 5) == 0) {
         /* An answer begins; one before it (1xx) does not count. */
@@ -144,7 +144,7 @@ static int64_t read_wait(const char *text, int64_t unit_us)
     return number > INT64_MAX / unit_us ? INT64_MAX : number * unit_us;
 }
 
-static const char *find_text(const tide_client_reply *reply, const char *name)
+static const char *find_text(const tide_client_response *reply, const char *name)
 {
     const char *text = tide_head_text(&reply->trailers, name);
     return text ? text : tide_head_text(&reply->head, name);
@@ -152,7 +152,7 @@ static const char *find_text(const tide_client_reply *reply, const char *name)
 
 static void read_advice(tide_client_stream *stream)
 {
-    tide_client_reply *reply = &stream->reply;
+    tide_client_response *reply = &stream->reply;
     const char *pushback = find_text(reply, "grpc-retry-pushback-ms");
     const char *after = tide_head_text(&reply->head, "retry-after");
     reply->retry_after_us = -1;
@@ -193,7 +193,7 @@ static void decode_percent(char *out, size_t size, const char *text)
 /* The server has said how it ended. */
 static void end_by_status(tide_client_stream *stream, const char *code_text)
 {
-    tide_client_reply *reply = &stream->reply;
+    tide_client_response *reply = &stream->reply;
     const char *message = find_text(reply, "grpc-message");
     const tide_header_field *details = tide_head_find(&reply->trailers, "grpc-status-details-bin");
     char words[TIDE_ERROR_TEXT_MAX] = "";
@@ -255,14 +255,14 @@ static tide_status get_status_of_http(int http_code)
 }
 
 /* "message" of a JSON error, or the body's beginning. */
-static void find_words(char out[TIDE_ERROR_TEXT_MAX], const tide_client_reply *reply)
+static void fill_failure_text(char out[TIDE_ERROR_TEXT_MAX], const tide_client_response *reply)
 {
     TIDE_CLEANUP(tide_json_tree_freep) tide_json_node *root = NULL;
     TIDE_IGNORE(tide_json_tree_read(&root, tide_buffer_view(&reply->message), NULL));
     const char *message = tide_json_node_text(tide_json_node_find(root, "message"));
     const tide_view body = tide_utf8_cut(
-        message ? tide_view_of(message) : tide_buffer_view(&reply->message), WORDS_MAX);
-    char words[WORDS_MAX + 1];
+        message ? tide_view_of(message) : tide_buffer_view(&reply->message), TEXT_MAX);
+    char words[TEXT_MAX + 1];
     memcpy(words, body.len ? body.ptr : "", body.len);
     words[body.len] = '\0';
     for (char *at = words; *at; at++)
@@ -274,9 +274,9 @@ static void find_words(char out[TIDE_ERROR_TEXT_MAX], const tide_client_reply *r
 
 static void end_by_http(tide_client_stream *stream)
 {
-    tide_client_reply *reply = &stream->reply;
+    tide_client_response *reply = &stream->reply;
     char words[TIDE_ERROR_TEXT_MAX];
-    find_words(words, reply);
+    fill_failure_text(words, reply);
     read_advice(stream);
     if (!stream->is_grpc) {
         const tide_status status = get_status_of_http(reply->http_code);
@@ -319,7 +319,7 @@ static void end_by_failure(tide_client_stream *stream, CURLcode result)
         set_end(stream, TIDE_E_OUTCOME_UNKNOWN, TIDE_GRPC_UNKNOWN, words);
 }
 
-void tide_client_answer_end(tide_client_stream *stream, CURLcode result)
+void tide_client_response_end(tide_client_stream *stream, CURLcode result)
 {
     long http_code = 0;
     const char *code = find_text(&stream->reply, "grpc-status");

@@ -1,4 +1,4 @@
-/* call_answer.c - a call's answer as the transport reads it: its end, its head, its bytes, its trailers. */
+/* call_response.c - a call's answer as the transport reads it: its end, its head, its bytes, its trailers. */
 #include <assert.h>
 #include <math.h>
 #include <stdarg.h>
@@ -213,7 +213,7 @@ static void complete_head(tide_call *call)
     add_text(&call->answer, "grpc-accept-encoding", TIDE_CODING_ACCEPTED);
 }
 
-bool tide_call_answer(tide_call *call, tide_answer *out)
+bool tide_call_response(tide_call *call, tide_response *out)
 {
     tide_call_lock(call);
     const bool is_known = call->is_ended || call->has_sent;
@@ -221,7 +221,7 @@ bool tide_call_answer(tide_call *call, tide_answer *out)
         if (!call->is_started)
             complete_head(call);
         call->is_started = true;
-        *out = (tide_answer){
+        *out = (tide_response){
             .http_code = call->form == TIDE_FORM_GRPC ? 200 : call->http_code,
             .head = &call->answer,
             .is_whole = call->is_ended,

@@ -1,4 +1,4 @@
-/* http1_answer.c - HTTP/1.1 for calls: answers, and the end of a connection. */
+/* http1_response.c - HTTP/1.1 for calls: answers, and the end of a connection. */
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -146,7 +146,7 @@ static bool has_no_body(const tide_http1 *http1, int code)
 }
 
 /* The head of the answer, and how its body will be marked off. */
-static void begin_answer(tide_http1 *http1, const tide_answer *answer)
+static void begin_response(tide_http1 *http1, const tide_response *answer)
 {
     tide_buffer *out = &http1->out;
     http1->is_answering = true;
@@ -171,7 +171,7 @@ static void begin_answer(tide_http1 *http1, const tide_answer *answer)
 }
 
 /* Some more of the body, in a chunk or plain. */
-static void continue_answer(tide_http1 *http1)
+static void continue_response(tide_http1 *http1)
 {
     tide_buffer *out = &http1->out;
     const size_t start = out->len;
@@ -204,16 +204,16 @@ static tide_view pull_http1(tide_conn *conn)
 {
     tide_http1 *http1 = (tide_http1 *)conn;
     take_back(http1);
-    tide_answer answer;
+    tide_response answer;
     if (http1->call && http1->out.len == 0) {
-        if (!http1->is_answering && tide_call_answer(http1->call, &answer)) {
-            if (http1->state != TIDE_HTTP1_ANSWER)
+        if (!http1->is_answering && tide_call_response(http1->call, &answer)) {
+            if (http1->state != TIDE_HTTP1_RESPONSE)
                 http1->is_kept_alive = false; /* answered before the body was in */
-            http1->state = TIDE_HTTP1_ANSWER;
-            begin_answer(http1, &answer);
+            http1->state = TIDE_HTTP1_RESPONSE;
+            begin_response(http1, &answer);
         }
         if (http1->call && http1->is_answering)
-            continue_answer(http1);
+            continue_response(http1);
     }
     http1->is_pulled = true;
     const tide_view bytes = tide_buffer_view(&http1->out);

@@ -1,4 +1,4 @@
-/* h2_answer.c - HTTP/2 for calls: answers, time, and the end of a connection. */
+/* h2_response.c - HTTP/2 for calls: answers, time, and the end of a connection. */
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -7,8 +7,8 @@
 #include "net/http/h2_session.h"
 
 enum {
-    ANSWER_FIELDS_MAX = 512,
-    ANSWER_HEAD_MAX = 131072,
+    RESPONSE_FIELDS_MAX = 512,
+    RESPONSE_HEAD_MAX = 131072,
     PROGRESS_LEN =
         65536, /* bytes that a reader must take within write_us, however long it waited */
 };
@@ -37,7 +37,7 @@ static nghttp2_nv make_nv(const char *name, size_t name_len, const char *value, 
 
 static size_t add_fields(nghttp2_nv *nvs, size_t count, const tide_head *head)
 {
-    for (size_t i = 0; i < head->count && count < ANSWER_FIELDS_MAX; i++) {
+    for (size_t i = 0; i < head->count && count < RESPONSE_FIELDS_MAX; i++) {
         const tide_header_field *field = &head->fields[i];
         nvs[count++] = make_nv(field->name, field->name_len, field->value, field->value_len);
     }
@@ -47,10 +47,10 @@ static size_t add_fields(nghttp2_nv *nvs, size_t count, const tide_head *head)
 static int submit_trailers(tide_h2_stream *stream)
 {
     TIDE_CLEANUP(tide_head_done) tide_head trailers;
-    tide_head_init(&trailers, ANSWER_HEAD_MAX);
+    tide_head_init(&trailers, RESPONSE_HEAD_MAX);
     if (tide_call_trailers(stream->call, &trailers) != TIDE_OK)
         return NGHTTP2_ERR_TEMPORAL_CALLBACK_FAILURE;
-    nghttp2_nv nvs[ANSWER_FIELDS_MAX];
+    nghttp2_nv nvs[RESPONSE_FIELDS_MAX];
     return nghttp2_submit_trailer(stream->h2->session, stream->id, nvs,
                                   add_fields(nvs, 0, &trailers));
 }
@@ -65,7 +65,7 @@ static void note_progress(tide_h2_stream *stream, size_t len)
     stream->stalled_us = stream->h2->now_us;
 }
 
-static ssize_t read_answer(nghttp2_session *session, int32_t stream_id, uint8_t *out, size_t size,
+static ssize_t read_response(nghttp2_session *session, int32_t stream_id, uint8_t *out, size_t size,
                            uint32_t *flags, nghttp2_data_source *source, void *arg)
 {
     (void)session;
@@ -93,22 +93,22 @@ static ssize_t read_answer(nghttp2_session *session, int32_t stream_id, uint8_t 
     return (ssize_t)len;
 }
 
-static int submit_answer(tide_h2_stream *stream, const tide_answer *answer)
+static int submit_response(tide_h2_stream *stream, const tide_response *answer)
 {
-    nghttp2_nv nvs[ANSWER_FIELDS_MAX];
+    nghttp2_nv nvs[RESPONSE_FIELDS_MAX];
     char status[16];
     char length[32];
     (void)snprintf(status, sizeof status, "%d", answer->http_code);
     nvs[0] = make_nv(":status", strlen(":status"), status, strlen(status));
     size_t count = add_fields(nvs, 1, answer->head);
     TIDE_CLEANUP(tide_head_done) tide_head trailers;
-    tide_head_init(&trailers, ANSWER_HEAD_MAX);
+    tide_head_init(&trailers, RESPONSE_HEAD_MAX);
     if (answer->is_trailers_only) {
         if (tide_call_trailers(stream->call, &trailers) != TIDE_OK)
             return NGHTTP2_ERR_NOMEM;
         count = add_fields(nvs, count, &trailers);
     } else if (stream->call->form != TIDE_FORM_GRPC && answer->is_whole &&
-               count < ANSWER_FIELDS_MAX) {
+               count < RESPONSE_FIELDS_MAX) {
         (void)snprintf(length, sizeof length, "%zu", answer->body_len);
         nvs[count++] = make_nv("content-length", strlen("content-length"), length, strlen(length));
     }
@@ -116,20 +116,20 @@ static int submit_answer(tide_h2_stream *stream, const tide_answer *answer)
         !answer->is_trailers_only && !stream->call->is_head &&
         !(answer->is_whole && answer->body_len == 0 && stream->call->form != TIDE_FORM_GRPC);
     const nghttp2_data_provider provider = {.source = {.ptr = stream},
-                                            .read_callback = read_answer};
+                                            .read_callback = read_response};
     return nghttp2_submit_response(stream->h2->session, stream->id, nvs, count,
                                    has_body ? &provider : NULL);
 }
 
-static void step_answer(tide_h2_stream *stream)
+static void step_response(tide_h2_stream *stream)
 {
     tide_h2 *h2 = stream->h2;
-    tide_answer answer;
-    if (!tide_call_answer(stream->call, &answer))
+    tide_response answer;
+    if (!tide_call_response(stream->call, &answer))
         return;
     if (!stream->is_answered) {
         stream->is_answered = true;
-        if (submit_answer(stream, &answer) != 0)
+        if (submit_response(stream, &answer) != 0)
             (void)nghttp2_submit_rst_stream(h2->session, NGHTTP2_FLAG_NONE, stream->id,
                                             NGHTTP2_INTERNAL_ERROR);
     } else if (stream->is_waiting && (answer.is_whole || answer.body_len > 0)) {
@@ -220,7 +220,7 @@ static int64_t step_h2(tide_conn *conn, int64_t now_us)
             continue;
         next_us = earlier(next_us, tide_call_step(stream->call, now_us));
         tide_h2_credit(stream);
-        step_answer(stream);
+        step_response(stream);
         next_us = earlier(next_us, step_stall(stream));
         next_us = earlier(next_us, step_refusal(stream));
     }
