@@ -132,8 +132,8 @@ static void answer_page(tide_call *call, tide_view message, void *arg)
     if (!request)
         bench_die("a question that is none");
     tide_call_respond(call,
-                    tide_buffer_view(request->start_seq_id == 0 ? &c->answers.page.message
-                                                                : &c->answers.behind.message));
+                      tide_buffer_view(request->start_seq_id == 0 ? &c->answers.page.message
+                                                                  : &c->answers.behind.message));
     atomic_fetch_add(&c->pages, 1);
     tidemark__agent__v1__query_telemetry_request__free_unpacked(request, NULL);
 }

@@ -191,7 +191,7 @@ static member *meet(tide_demo_fleet *fleet, tide_call *call)
 /* ---- calls ---- */
 
 static void respond_or_end(tide_call *call, tide_status status, const tide_buffer *out,
-                         const tide_error *err)
+                           const tide_error *err)
 {
     if (status < TIDE_OK)
         tide_call_end(call, status, err);

@@ -177,7 +177,7 @@ static tide_status disturb_agent(tide_demo *demo, tide_demo_fault fault, const c
                                 faults[fault].for_us);
     *agent = demo->names[index];
     fill_text(words, is_process && fault == TIDE_DEMO_WIPE ? wipe_words : faults[fault].words,
-               *agent);
+              *agent);
     return TIDE_OK;
 }
 

@@ -9,7 +9,12 @@
 #include "services/api/rpc.h"
 #include "tidemark_agent_v1_agent.pb-c.h"
 
-enum { LAST_SEQ_FIELD = 6, METRIC_TYPES_FIELD = 4, INCLUDE_TRACES_FIELD = 5, RESPONSE_MAX = 4 << 20 };
+enum {
+    LAST_SEQ_FIELD = 6,
+    METRIC_TYPES_FIELD = 4,
+    INCLUDE_TRACES_FIELD = 5,
+    RESPONSE_MAX = 4 << 20
+};
 
 /* Records of a stream per tick, in the order of tide_stream_kind. */
 static const int64_t per_tick[TIDE_SIM_STREAMS] = {5, 3, 2, 1, 1, 2, 2, 1};
@@ -199,7 +204,7 @@ static int64_t least(int64_t a, int64_t b)
 }
 
 tide_status tide_sim_respond(const tide_sim *sim, const tide_sim_question *question,
-                            const tide_sim_time *time, tide_buffer *out, tide_error *err)
+                             const tide_sim_time *time, tide_buffer *out, tide_error *err)
 {
     const tide_stream_kind kind = question->kind;
     const tide_colony_type *type = tide_colony_type_of(kind);

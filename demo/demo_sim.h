@@ -60,8 +60,8 @@ TIDE_MUST_CHECK tide_status tide_sim_read_question(tide_sim_question *out, const
                                                    tide_view request, tide_error *err);
 /* The whole answer to it. TIDE_E_UNAVAILABLE: what it begins with is late. */
 TIDE_MUST_CHECK tide_status tide_sim_respond(const tide_sim *sim, const tide_sim_question *question,
-                                            const tide_sim_time *time, tide_buffer *out,
-                                            tide_error *err);
+                                             const tide_sim_time *time, tide_buffer *out,
+                                             tide_error *err);
 /* ListStreamsResponse. */
 TIDE_MUST_CHECK tide_status tide_sim_list(const tide_sim *sim, const tide_sim_time *time,
                                           tide_buffer *out, tide_error *err);

@@ -103,7 +103,8 @@ static inline void net_fuzz_turn(tide_conn *conn, bool *is_woken, tide_buffer *i
 static inline void net_fuzz_run(net_fuzz_make *make, tide_view bytes, size_t piece,
                                 tide_buffer *out)
 {
-    tide_env env = {TIDE_ENV_INIT, .wall_us = net_fuzz_zero, .mono_us = net_fuzz_zero, .boot_us = net_fuzz_zero};
+    tide_env env = {TIDE_ENV_INIT, .wall_us = net_fuzz_zero, .mono_us = net_fuzz_zero,
+                    .boot_us = net_fuzz_zero};
     tide_net_limits limits;
     tide_net_limits_init(&limits);
     limits.message_len = 4096;

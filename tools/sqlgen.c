@@ -16,7 +16,7 @@
  * The build fails, naming file and line, on: a block given twice, a block missing for an engine, an unknown
  * engine or marker, a statement without text, migrations that do not count 1, 2, 3, ...
  *
- * Usage: sqlgen PREFIX OUT.h OUT.c FILE...      (PREFIX: tide_sql gives tide_sql_catalogue, TIDE_SQL_<NAME>) */
+ * Usage: sqlgen PREFIX HEADER SOURCE FILE...      (PREFIX: tide_sql gives tide_sql_catalogue, TIDE_SQL_<NAME>) */
 #include <ctype.h>
 #include <stdarg.h>
 #include <stdbool.h>
@@ -441,7 +441,8 @@ static void emit_header(FILE *out, const char *prefix)
 
 static void emit_statement(FILE *out, const block *b)
 {
-    (void)fprintf(out, "    {TIDE_SQL_INIT, .name = \"%s\", .is_bulk = %d, .engine = {", b->name, b->is_bulk);
+    (void)fprintf(out, "    {TIDE_SQL_INIT, .name = \"%s\", .is_bulk = %d, .engine = {", b->name,
+                  b->is_bulk);
     for (int e = 0; e < ENGINES; e++) {
         const variant *v = &b->engine[e];
         (void)fprintf(out, "\n        {");

@@ -1,4 +1,4 @@
-/* lake_crowd.c - see lake_crowd.h. */
+/* stress_processes.c - see stress_processes.h. */
 #include "bench/stress/stress_processes.h"
 
 #include <errno.h>

@@ -1,4 +1,4 @@
-/* stress_judge.c - what the writers of a stress run knew, beside what is in the store. See stress.h. */
+/* stress_verify.c - what the writers of a stress run knew, beside what is in the store. See stress.h. */
 #include <errno.h>
 #include <inttypes.h>
 #include <stdio.h>

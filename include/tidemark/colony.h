@@ -1,8 +1,8 @@
 /* colony.h - the agents that a colony polls, how far it has come, and whether its ledger balances.
  *
- * A colony asks agents for records and stores them as rows. Per agent, data type, session and epoch it
- * keeps a position: the numbers that were stored, are void, were lost or are still missing. The
- * polling itself is a daemon (`tidemark colony serve`); this interface reads what it stores, in the
+ * A colony asks agents for records and stores them as rows. Per agent, data type, session and epoch
+ * it keeps a position: the numbers that were stored, are void, were lost or are still missing. The
+ * polling itself is a daemon (`tidemark colony`); this interface reads what it stores, in the
  * store that it uses, and names agents to it.
  *
  *     tide_colony *colony;
@@ -24,7 +24,7 @@ TIDE_BEGIN_DECLS
 enum {
     TIDE_COLONY_AGENT_MAX = 128,  /* bytes of an agent's name */
     TIDE_COLONY_SESSION_MAX = 64, /* bytes of a session's id */
-    TIDE_COLONY_TEXT_MAX = 255,  /* bytes of a reason or finding */
+    TIDE_COLONY_TEXT_MAX = 255,   /* bytes of a reason or finding */
 };
 
 typedef struct tide_sink tide_colony;
@@ -34,8 +34,8 @@ TIDE_API TIDE_MUST_CHECK tide_status tide_colony_open(tide_colony **out, tide_st
                                                       tide_error *err);
 TIDE_API void tide_colony_close(tide_colony *colony); /* takes NULL */
 
-/* Add an agent, or give it another address (HOST:PORT, http://..., https://..., unix:PATH). Colonies
- * that run on this store poll it from now on. TIDE_E_INVALID: a bad name or address. */
+/* Add an agent, or give it another address (HOST:PORT, http://..., https://..., unix:PATH).
+ * Colonies that run on this store poll it from now on. TIDE_E_INVALID: a bad name or address. */
 TIDE_API TIDE_MUST_CHECK tide_status tide_colony_put_agent(tide_colony *colony,
                                                            const char *agent_id,
                                                            const char *address, tide_error *err);
@@ -67,15 +67,15 @@ typedef struct tide_colony_ledger {
 
 /* Borrowed for the call. A failure ends the listing and is returned. */
 typedef tide_status tide_colony_ledger_fn(void *arg, const tide_colony_ledger *ledger,
-                                         tide_error *err);
+                                          tide_error *err);
 
 /* Every position, closed ones too, by agent and data type. */
 TIDE_API TIDE_MUST_CHECK tide_status tide_colony_positions(tide_colony *colony,
                                                            tide_colony_ledger_fn *fn, void *arg,
                                                            tide_error *err);
 
-/* The same, and compares each with the rows that are stored. TIDE_E_DAMAGED: some do not balance; fn
- * was called with each. No agent is asked. */
+/* The same, and compares each with the rows that are stored. TIDE_E_DAMAGED: some do not balance;
+ * fn was called with each. No agent is asked. */
 TIDE_API TIDE_MUST_CHECK tide_status tide_colony_audit(tide_colony *colony,
                                                        tide_colony_ledger_fn *fn, void *arg,
                                                        tide_error *err);

@@ -1,10 +1,11 @@
 /* env.h - the machine as a struct of functions: clocks, randomness, waiting.
  *
- * Only src/base/env_system.c asks the machine. All other code receives a tide_env, so that tests and the
- * simulator can run the same code on a virtual clock and a seeded generator.
+ * Only src/base/env_system.c asks the machine. All other code receives a tide_env, so that tests
+ * and the simulator can run the same code on a virtual clock and a seeded generator.
  *
- * Times are int64 microseconds. wall_us counts from the Unix epoch and may jump; mono_us never goes back and
- * stops while the machine sleeps; boot_us never goes back, counts sleep, and starts anew with each boot_id. */
+ * Times are int64 microseconds. wall_us counts from the Unix epoch and may jump; mono_us never goes
+ * back and stops while the machine sleeps; boot_us never goes back, counts sleep, and starts anew
+ * with each boot_id. */
 #ifndef TIDEMARK_ENV_H
 #define TIDEMARK_ENV_H
 

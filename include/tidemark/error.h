@@ -1,9 +1,9 @@
 /* error.h - the text of a failure, on the caller's stack.
  *
- * Every fallible function takes a tide_error as its last parameter (NULL is allowed: the text is then
- * dropped) and returns a tide_status. The text names what failed and with which values; what the user can
- * do next comes from the status table, or ends the text (is_advised). The first failure fills it; callers add context in front only
- * where it helps an operator.
+ * Every fallible function takes a tide_error as its last parameter (NULL is allowed: the text is
+ * then dropped) and returns a tide_status. The text names what failed and with which values; what
+ * the user can do next comes from the status table, or ends the text (is_advised). The first
+ * failure fills it; callers add context in front only where it helps an operator.
  *
  * Threads: a tide_error belongs to one thread at a time. */
 #ifndef TIDEMARK_ERROR_H
@@ -36,8 +36,8 @@ TIDE_API tide_status tide_fail_advised(tide_error *err, tide_status status, cons
 TIDE_API tide_status tide_fail_context(tide_error *err, tide_status status, const char *format, ...)
     TIDE_PRINTF(3, 4);
 
-/* The one text for an allocation that failed. What the memory was for is left out: a caller adds the context that helps
- * an operator. Returns TIDE_E_NOMEM. */
+/* The one text for an allocation that failed. What the memory was for is left out: a caller adds
+ * the context that helps an operator. Returns TIDE_E_NOMEM. */
 TIDE_API tide_status tide_no_memory(tide_error *err);
 
 /* Pass a failure up; TIDE_OK and TIDE_NONE go on. */

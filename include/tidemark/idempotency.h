@@ -106,9 +106,10 @@ TIDE_API TIDE_MUST_CHECK tide_status tide_idempotency_name(char out[TIDE_IDEMPOT
 
 /* TIDE_OK with the outcome in *out (init it with zeroes, end it with state_done; what it holds is
  * freed first). The _in form is part of the caller's transaction.
- * TIDE_E_NOT_FOUND: there is no such task or work item. TIDE_E_OUTCOME_UNKNOWN: the lock is over under the policy
- * FAIL, and the key stays as it is until somebody completes, fails or deletes it, or it expires; or the
- * commit's own outcome is unknown: the lock may then be ours, and is over in lock_us. */
+ * TIDE_E_NOT_FOUND: there is no such task or work item. TIDE_E_OUTCOME_UNKNOWN: the lock is over
+ * under the policy FAIL, and the key stays as it is until somebody completes, fails or deletes it,
+ * or it expires; or the commit's own outcome is unknown: the lock may then be ours, and is over in
+ * lock_us. */
 TIDE_API TIDE_MUST_CHECK tide_status tide_idempotency_begin(tide_store *store,
                                                             const tide_idempotency_request *request,
                                                             tide_idempotency_state *out,
@@ -207,7 +208,8 @@ typedef struct tide_idempotency_checked {
     int64_t damaged;
 } tide_idempotency_checked;
 
-/* Compare every stored response with its digest; fn is called per finding. TIDE_E_DAMAGED: there were findings. */
+/* Compare every stored response with its digest; fn is called per finding. TIDE_E_DAMAGED: there
+ * were findings. */
 TIDE_API TIDE_MUST_CHECK tide_status tide_idempotency_verify(tide_store *store,
                                                              tide_store_finding_fn *fn, void *arg,
                                                              tide_idempotency_checked *out,

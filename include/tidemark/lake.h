@@ -1,10 +1,10 @@
 /* lake.h - a metabase: catalogs of table snapshots in a store, with data files below a directory.
  *
  * Within a catalog, snapshot ids rise in commit order, and a snapshot never changes once it is
- * published: who has seen snapshot n has seen everything below n. Commits that do not touch the same
- * rows go side by side. The tables are DuckLake's; reading and writing rows is DuckDB's work, through
- * `tidemark lake` and the lake's service. This interface makes and opens metabases, lists catalogs and
- * checks their history.
+ * published: who has seen snapshot n has seen everything below n. Commits that do not touch the
+ * same rows go side by side. The tables are DuckLake's; reading and writing rows is DuckDB's work,
+ * through `tidemark lake` and the lake's service. This interface makes and opens metabases, lists
+ * catalogs and checks their history.
  *
  *     tide_lake *lake;
  *     tide_lake_init(store, "/srv/lake", &was_there, err);
@@ -28,11 +28,11 @@ enum { TIDE_LAKE_NAME_MAX = 255 }; /* bytes of a catalog's, schema's, table's, c
 
 typedef struct tide_lake tide_lake;
 
-/* Make a metabase in a store, with its data below data_dir (absolute or made so; created if missing).
- * Fine when there is one with the same data_dir: *was_there. TIDE_E_CONFLICT: there is one with
- * another directory, or the directory is another metabase's; TIDE_E_NOT_FOUND: it is empty, and the
- * metabase has files there; TIDE_E_FOREIGN: tables of its names that are not ours (a stock
- * DuckLake's, say). */
+/* Make a metabase in a store, with its data below data_dir (absolute or made so; created if
+ * missing). Fine when there is one with the same data_dir: *was_there. TIDE_E_CONFLICT: there is
+ * one with another directory, or the directory is another metabase's; TIDE_E_NOT_FOUND: it is
+ * empty, and the metabase has files there; TIDE_E_FOREIGN: tables of its names that are not ours (a
+ * stock DuckLake's, say). */
 TIDE_API TIDE_MUST_CHECK tide_status tide_lake_init(tide_store *store, const char *data_dir,
                                                     bool *was_there, tide_error *err);
 
@@ -85,8 +85,8 @@ typedef struct tide_lake_checked {
     int64_t findings;
 } tide_lake_checked;
 
-/* Compute the history anew from the rows and compare it with what commits recorded; fn is called with
- * every finding. catalog NULL: all, dropped ones too. TIDE_OK: it was read; out->findings says
+/* Compute the history anew from the rows and compare it with what commits recorded; fn is called
+ * with every finding. catalog NULL: all, dropped ones too. TIDE_OK: it was read; out->findings says
  * whether it holds. TIDE_E_NOT_FOUND: no such catalog. */
 TIDE_API TIDE_MUST_CHECK tide_status tide_lake_check_history(tide_lake *lake, const char *catalog,
                                                              tide_lake_finding_fn *fn, void *arg,

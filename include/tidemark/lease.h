@@ -6,16 +6,19 @@
  *        +--------------------+
  *        +--------------------+ expires: nobody renewed in time (token rises)
  *
- * A lease is (holder, token, expires). The token rises with every claim and every expiry. Whoever writes
- * under a lease presents its token in the same transaction (tide_lease_check), and is refused with
- * TIDE_E_LEASE_LOST once another claim or an expiry has happened: a holder that stalls and wakes up later cannot
- * do harm. The holder's name is for people: it does not help to claim twice under one name.
+ * A lease is (holder, token, expires). The token rises with every claim and every expiry. Whoever
+ * writes under a lease presents its token in the same transaction (tide_lease_check), and is
+ * refused with TIDE_E_LEASE_LOST once another claim or an expiry has happened: a holder that stalls
+ * and wakes up later cannot do harm. The holder's name is for people: it does not help to claim
+ * twice under one name.
  *
- * A token is epoch * 2^40 + n (identity.h), so a failover to an older copy cannot issue one a second time.
+ * A token is epoch * 2^40 + n (identity.h), so a failover to an older copy cannot issue one a
+ * second time.
  *
- * Time is the store's: on PostgreSQL the server's clock, as of the transaction's begin; on SQLite the boot clock of the machine, anchored in
- * the file. Setting the wall clock neither ends nor prolongs a lease; a reboot ends them all, because nobody
- * who held one is still running. The columns are readable times all the same.
+ * Time is the store's: on PostgreSQL the server's clock, as of the transaction's begin; on SQLite
+ * the boot clock of the machine, anchored in the file. Setting the wall clock neither ends nor
+ * prolongs a lease; a reboot ends them all, because nobody who held one is still running. The
+ * columns are readable times all the same.
  *
  * Survives: everything is a row. Threads: as safe as the tide_tx or tide_store it is given. */
 #ifndef TIDEMARK_LEASE_H
@@ -43,8 +46,8 @@ typedef struct tide_lease {
     bool is_live; /* held, and its time is not up */
 } tide_lease;
 
-/* All of these run inside the caller's write transaction, so that claiming, working and releasing can be
- * one commit with the caller's own rows. */
+/* All of these run inside the caller's write transaction, so that claiming, working and releasing
+ * can be one commit with the caller's own rows. */
 
 /* TIDE_OK: *out is ours. TIDE_E_CONFLICT: somebody holds it; the text says who and for how long. */
 TIDE_API TIDE_MUST_CHECK tide_status tide_lease_claim(tide_tx *tx, const char *name,
@@ -71,8 +74,8 @@ TIDE_API TIDE_MUST_CHECK tide_status tide_lease_expire(tide_tx *tx, int64_t limi
 TIDE_API TIDE_MUST_CHECK tide_status tide_lease_find(tide_tx *tx, const char *name, tide_lease *out,
                                                      tide_error *err);
 
-/* The time leases are measured by, as microseconds since 1970. INT64_MAX: in a read transaction after a reboot
- * that no write has noticed yet, when every lease is over. */
+/* The time leases are measured by, as microseconds since 1970. INT64_MAX: in a read transaction
+ * after a reboot that no write has noticed yet, when every lease is over. */
 TIDE_API TIDE_MUST_CHECK tide_status tide_lease_now(tide_tx *tx, int64_t *now_us, tide_error *err);
 
 TIDE_END_DECLS

@@ -1,8 +1,8 @@
 /* replica.h - an application's SQLite file as a node: which tables are captured, and what was.
  *
- * The file stays the application's. Tracking a table installs triggers that append every change to a
- * log, in the writer's own transaction, whichever program writes; folding makes events of what is in
- * the log, and peers fetch these (`tidemark replica serve`, `tidemark replica sync`).
+ * The file stays the application's. Tracking a table installs triggers that append every change to
+ * a log, in the writer's own transaction, whichever program writes; folding makes events of what is
+ * in the log, and peers fetch these (`tidemark replica serve`, `tidemark replica sync`).
  *
  *     tide_replica_options options = {TIDE_REPLICA_OPTIONS_INIT, .path = "app.db"};
  *     tide_replica *replica;
@@ -10,7 +10,8 @@
  *     tide_replica_track(replica, "notes", &rows, err);
  *     tide_replica_fold(replica, &events, err);
  *
- * Survives: a crash at any point; every step is one transaction, and doing it again changes nothing.
+ * Survives: a crash at any point; every step is one transaction, and doing it again changes
+ * nothing.
  * Threads: several may use a replica at once. */
 #ifndef TIDEMARK_REPLICA_H
 #define TIDEMARK_REPLICA_H
@@ -46,8 +47,8 @@ TIDE_API TIDE_MUST_CHECK tide_status tide_replica_open(tide_replica **out,
 TIDE_API void tide_replica_close(tide_replica *replica); /* takes NULL */
 
 /* Capture a table from now on; *rows (may be NULL) were there already and became events. Tracking
- * again changes nothing, and repairs triggers. TIDE_E_NOT_FOUND: no such table. TIDE_E_CONFLICT: the
- * application has tables of our names. */
+ * again changes nothing, and repairs triggers. TIDE_E_NOT_FOUND: no such table. TIDE_E_CONFLICT:
+ * the application has tables of our names. */
 TIDE_API TIDE_MUST_CHECK tide_status tide_replica_track(tide_replica *replica, const char *table,
                                                         int64_t *rows, tide_error *err);
 

@@ -9,13 +9,15 @@
  *     tide_sequence_declare(tx, "orders", 2, &range, err);
  *     INSERT INTO orders (seq_id, at, ...)                       -- tide_query_defer
  *     SELECT last - :back, last_at, ... FROM sequences WHERE name = 'orders'
- *                                                               -- :back = 1 for the first row, 0 for the second
+ *                                                               -- :back = 1 for the first row, 0
+ *                                                               for the second
  *
- * The runner takes the numbers last (store.h says why), fills *range, and the rows refer to them: the sequence's
- * row stands at the last number taken, and beside it a time that never goes back. A closure that must know
- * the numbers in C calls tide_tx_take_counters and reads *range.
+ * The runner takes the numbers last (store.h says why), fills *range, and the rows refer to them:
+ * the sequence's row stands at the last number taken, and beside it a time that never goes back. A
+ * closure that must know the numbers in C calls tide_tx_take_counters and reads *range.
  *
- * Numbers start at 1 and end at 2^63-1. Rolled back, they are given again: committed numbers have no gaps.
+ * Numbers start at 1 and end at 2^63-1. Rolled back, they are given again: committed numbers have
+ * no gaps.
  *
  * Survives: a crash at any point. Threads: as safe as the tide_tx it is given. */
 #ifndef TIDEMARK_SEQUENCE_H
@@ -41,19 +43,22 @@ static inline int64_t tide_sequence_range_last(const tide_sequence_range *range)
     return range->first + (range->count - 1);
 }
 
-/* A name is 1 to 128 bytes of UTF-8, without ASCII control characters and spaces at its ends. TIDE_E_INVALID
- * otherwise. */
+/* A name is 1 to 128 bytes of UTF-8, without ASCII control characters and spaces at its ends.
+ * TIDE_E_INVALID otherwise. */
 TIDE_API TIDE_MUST_CHECK tide_status tide_sequence_check_name(const char *name, tide_error *err);
 
-/* Declare that this transaction takes the next count numbers of a sequence, creating it at 1 on first use.
- * TIDE_E_INVALID: a bad name or count, or the sequence was declared already. range must outlive the closure;
- * its numbers are final when tide_store_write succeeds. tide_store_write fails with TIDE_E_EXHAUSTED beyond 2^63-1. */
+/* Declare that this transaction takes the next count numbers of a sequence, creating it at 1 on
+ * first use.
+ * TIDE_E_INVALID: a bad name or count, or the sequence was declared already. range must outlive the
+ * closure; its numbers are final when tide_store_write succeeds. tide_store_write fails with
+ * TIDE_E_EXHAUSTED beyond 2^63-1. */
 TIDE_API TIDE_MUST_CHECK tide_status tide_sequence_declare(tide_tx *tx, const char *name,
                                                            int64_t count,
                                                            tide_sequence_range *range,
                                                            tide_error *err);
 
-/* Raise a sequence to at least `last`; lower values change nothing. *now_last (may be NULL) is where it stands. */
+/* Raise a sequence to at least `last`; lower values change nothing. *now_last (may be NULL) is
+ * where it stands. */
 TIDE_API TIDE_MUST_CHECK tide_status tide_sequence_raise(tide_store *store, const char *name,
                                                          int64_t last, int64_t *now_last,
                                                          tide_error *err);

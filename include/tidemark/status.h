@@ -1,7 +1,8 @@
 /* status.h - how a call ended: one table for texts, retries, gRPC, HTTP and exit codes.
  *
- * Below 0 a failure, 0 TIDE_OK, above 0 "fine, but nothing there". Everything that is ever said about a
- * status (to a person, a script, a gRPC or HTTP peer) comes from TIDE_STATUS_TABLE and from nowhere else.
+ * Below 0 a failure, 0 TIDE_OK, above 0 "fine, but nothing there". Everything that is ever said
+ * about a status (to a person, a script, a gRPC or HTTP peer) comes from TIDE_STATUS_TABLE and from
+ * nowhere else.
  *
  * Threads: constant data. */
 #ifndef TIDEMARK_STATUS_H
@@ -29,8 +30,9 @@ typedef enum tide_exit {
 
 /* X(name, value, retryable, gRPC code, HTTP code, exit code, text, what to do next)
  *
- * retryable: running the same call again, unchanged, may succeed and cannot do harm. An unknown outcome
- * is not retryable in this sense: it needs a caller that knows its call to be idempotent. */
+ * retryable: running the same call again, unchanged, may succeed and cannot do harm. An unknown
+ * outcome is not retryable in this sense: it needs a caller that knows its call to be
+ * idempotent. */
 #define TIDE_STATUS_TABLE(X)                                                                       \
     X(OK, 0, false, 0, 200, OK, "ok", "")                                                          \
     X(NONE, 1, false, 5, 404, NOT_FOUND, "nothing there", "")                                      \

@@ -1,20 +1,23 @@
 /* token.h - bearer tokens: who may call a store's services, and to do what.
  *
- * A token is 256 random bits as text: "tide_" and 43 characters of base64url. Whoever presents it is who it was made
- * for. The store keeps the SHA-256 of the text and never the text itself; it is shown once, when it is made.
+ * A token is 256 random bits as text: "tide_" and 43 characters of base64url. Whoever presents it
+ * is who it was made for. The store keeps the SHA-256 of the text and never the text itself; it is
+ * shown once, when it is made.
  *
  *     create ---- live ---- [expires] ---- gone by itself
  *                   \------ revoke ------- gone at once; the row stays, the name is free again
  *
- * A token has a name (unique among those not revoked), a role, and may belong to one agent. Then it counts at the daemon
- * of that agent, and elsewhere beside the agent's client certificate. admin may what write may, write may what read and
- * ingest may; ingest sends records and telemetry, and reads nothing but metrics.
+ * A token has a name (unique among those not revoked), a role, and may belong to one agent. Then it
+ * counts at the daemon of that agent, and elsewhere beside the agent's client certificate. admin
+ * may what write may, write may what read and ingest may; ingest sends records and telemetry, and
+ * reads nothing but metrics.
  *
- * The time of the last use is kept coarsely: whoever serves notes it (tide_token_use), and it is written at most once in
- * TIDE_TOKEN_USE_EVERY_US per token. Checking alone writes nothing.
+ * The time of the last use is kept coarsely: whoever serves notes it (tide_token_use), and it is
+ * written at most once in TIDE_TOKEN_USE_EVERY_US per token. Checking alone writes nothing.
  *
- * Survives: a created token is on disk before its text is handed out; a revoked one is revoked on disk before revoke
- * returns. Whoever caches a check (net/server/auth.h) sees a revocation when its cache has forgotten.
+ * Survives: a created token is on disk before its text is handed out; a revoked one is revoked on
+ * disk before revoke returns. Whoever caches a check (net/server/auth.h) sees a revocation when its
+ * cache has forgotten.
  * Threads: as safe as the store. Limits: below. */
 #ifndef TIDEMARK_TOKEN_H
 #define TIDEMARK_TOKEN_H
@@ -66,10 +69,12 @@ TIDE_API const char *tide_token_role_name(tide_token_role role);
 TIDE_API TIDE_MUST_CHECK tide_status tide_token_role_find(tide_token_role *out, const char *name,
                                                           tide_error *err);
 
-/* Names are 1 to 128 bytes of visible ASCII (they appear in logs and metrics). TIDE_E_INVALID otherwise. */
+/* Names are 1 to 128 bytes of visible ASCII (they appear in logs and metrics). TIDE_E_INVALID
+ * otherwise. */
 TIDE_API TIDE_MUST_CHECK tide_status tide_token_check_name(const char *name, tide_error *err);
 
-/* Make a token. text is what its holder presents; nobody can learn it again. made (may be NULL) is what is stored.
+/* Make a token. text is what its holder presents; nobody can learn it again. made (may be NULL) is
+ * what is stored.
  * TIDE_E_EXISTS: a live token has this name. TIDE_E_INVALID: a bad name, role or lifetime. */
 TIDE_API TIDE_MUST_CHECK tide_status tide_token_create(tide_store *store,
                                                        const tide_token_new *wanted,
@@ -77,11 +82,13 @@ TIDE_API TIDE_MUST_CHECK tide_status tide_token_create(tide_store *store,
                                                        tide_token *made, tide_error *err);
 
 /* Whose token is this? Takes the same time whether it was nearly right or not.
- * TIDE_E_UNAUTHENTICATED: nobody's, or it has expired or was revoked. Other failures: the store could not tell. */
+ * TIDE_E_UNAUTHENTICATED: nobody's, or it has expired or was revoked. Other failures: the store
+ * could not tell. */
 TIDE_API TIDE_MUST_CHECK tide_status tide_token_check(tide_store *store, tide_view text,
                                                       tide_token *out, tide_error *err);
 
-/* The live token of this name was used now. Nothing happens where that was noted a moment ago, or there is none. */
+/* The live token of this name was used now. Nothing happens where that was noted a moment ago, or
+ * there is none. */
 TIDE_API TIDE_MUST_CHECK tide_status tide_token_use(tide_store *store, const char *name,
                                                     tide_error *err);
 

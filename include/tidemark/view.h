@@ -1,6 +1,7 @@
 /* view.h - borrowed bytes: a pointer and a length.
  *
- * Owns nothing. The function that returns one documents until when it is valid. The bytes need no terminator. */
+ * Owns nothing. The function that returns one documents until when it is valid. The bytes need no
+ * terminator. */
 #ifndef TIDEMARK_VIEW_H
 #define TIDEMARK_VIEW_H
 

@@ -1,17 +1,19 @@
 /* watch.h - notifications of changes, instead of polling.
  *
- * A transaction notifies *topics*; a watch on a topic becomes ready when such a transaction has become durable, in
- * this process or another one. It is a hint and nothing else: notifications are sent after the commit,
- * coalesced, may come twice, may come for nothing (SQLite reports only that the file changed, not what), and a
- * crash can lose one. So a waiter looks again from time to time as well, and nothing that must be safe
- * depends on a notification arriving.
+ * A transaction notifies *topics*; a watch on a topic becomes ready when such a transaction has
+ * become durable, in this process or another one. It is a hint and nothing else: notifications are
+ * sent after the commit, coalesced, may come twice, may come for nothing (SQLite reports only that
+ * the file changed, not what), and a crash can lose one. So a waiter looks again from time to time
+ * as well, and nothing that must be safe depends on a notification arriving.
  *
  *     open the watch - look - nothing there? - wait - look - ...
  *
- * What is notified after the watch was opened, or since its last wait, is not missed by the next wait.
+ * What is notified after the watch was opened, or since its last wait, is not missed by the next
+ * wait.
  *
- * How: within a store directly; between processes by LISTEN/NOTIFY on PostgreSQL, and on SQLite by inotify on the
- * write-ahead log, then data_version, with a slow look behind it. The first watch of a store starts a thread.
+ * How: within a store directly; between processes by LISTEN/NOTIFY on PostgreSQL, and on SQLite by
+ * inotify on the write-ahead log, then data_version, with a slow look behind it. The first watch of
+ * a store starts a thread.
  *
  * Threads: a watch belongs to one thread at a time. */
 #ifndef TIDEMARK_WATCH_H

@@ -8,20 +8,23 @@
  *      |     release                      | the lease runs out, the sweep notices (token rises)
  *      +----------------------------------+--------------------------> failed, retries used up
  *
- * An item is claimed under a lease (holder, token, expires). Every later call presents the token and is refused with
- * TIDE_E_LEASE_LOST once the lease has run out or another claim has happened, also under the same worker name: a stalled
- * worker can do no harm. tide_work_check puts the same question inside the caller's own transaction.
+ * An item is claimed under a lease (holder, token, expires). Every later call presents the token
+ * and is refused with TIDE_E_LEASE_LOST once the lease has run out or another claim has happened,
+ * also under the same worker name: a stalled worker can do no harm. tide_work_check puts the same
+ * question inside the caller's own transaction.
  *
- * One first run and at most max_retries more, on every path. Crashes (the lease ran out) and failures (the worker said so) are
- * counted apart. An item that used up its retries ends failed; one that kept killing its workers ends as
- * failure_kind 'quarantined'. Ended items never change; retry makes a new one.
+ * One first run and at most max_retries more, on every path. Crashes (the lease ran out) and
+ * failures (the worker said so) are counted apart. An item that used up its retries ends failed;
+ * one that kept killing its workers ends as failure_kind 'quarantined'. Ended items never change;
+ * retry makes a new one.
  *
- * Order: by priority, then age; ten minutes of age weigh as much as one step of priority, so nothing starves.
+ * Order: by priority, then age; ten minutes of age weigh as much as one step of priority, so
+ * nothing starves.
  *
  * Nothing here waits, sleeps or reads a clock: times are the store's. worker.h drives it.
  *
- * Survives: a crash at any point. What was answered is on disk; a call whose outcome is unknown may be repeated: finishing
- * again with the same token and output is fine. Threads: any. */
+ * Survives: a crash at any point. What was answered is on disk; a call whose outcome is unknown may
+ * be repeated: finishing again with the same token and output is fine. Threads: any. */
 #ifndef TIDEMARK_WORK_H
 #define TIDEMARK_WORK_H
 
@@ -51,11 +54,12 @@ enum {
 #define TIDE_WORK_BACKOFF_US INT64_C(1000000)        /* first delay; doubles */
 #define TIDE_WORK_BACKOFF_MAX_US INT64_C(3600000000) /* 1 h */
 
-/* Topics (watch.h): TIDE_WORK_TOPIC is notified when something became claimable that has no single type (a type
- * was resumed); tide_work_topic gives that of one type, or (NULL) the one that tells of every type. */
+/* Topics (watch.h): TIDE_WORK_TOPIC is notified when something became claimable that has no single
+ * type (a type was resumed); tide_work_topic gives that of one type, or (NULL) the one that tells
+ * of every type. */
 #define TIDE_WORK_TOPIC "work"
-/* Notified when a lease, a delayed item or a schedule was written that ends or is due within TIDE_WORK_SWEEP_US: for
- * those who sleep until tide_work_next_sweep, at most so long. */
+/* Notified when a lease, a delayed item or a schedule was written that ends or is due within
+ * TIDE_WORK_SWEEP_US: for those who sleep until tide_work_next_sweep, at most so long. */
 #define TIDE_WORK_DUE_TOPIC "work-due"
 TIDE_API void tide_work_topic(char out[64], const char *work_type);
 
@@ -100,17 +104,18 @@ TIDE_API TIDE_MUST_CHECK tide_status tide_task_list(tide_store *store, const cha
 /* Ends its unfinished items as cancelled, too. Cancelled already: fine. TIDE_E_CONFLICT: it ended
  * otherwise.
  *
- * Cancel, finish and delete of a task of any size run in transactions of some hundred items, and other
- * writers pass between them. The first one ends the task: from then on no item of it is claimed or
- * added. A call that is interrupted is continued by the next sweep of any process, or by calling
- * again. */
+ * Cancel, finish and delete of a task of any size run in transactions of some hundred items, and
+ * other writers pass between them. The first one ends the task: from then on no item of it is
+ * claimed or added. A call that is interrupted is continued by the next sweep of any process, or by
+ * calling again. */
 TIDE_API TIDE_MUST_CHECK tide_status tide_task_cancel(tide_store *store, const char *task_id,
                                                       tide_error *err);
 /* is_failed false: succeeded. TIDE_E_CONFLICT: items are unfinished, unless cancel_rest. */
 TIDE_API TIDE_MUST_CHECK tide_status tide_task_finish(tide_store *store, const char *task_id,
                                                       bool is_failed, bool cancel_rest,
                                                       tide_error *err);
-/* Everything of it. TIDE_E_CONFLICT: items are in progress, unless is_forced; it has forks (always). */
+/* Everything of it. TIDE_E_CONFLICT: items are in progress, unless is_forced; it has forks
+ * (always). */
 TIDE_API TIDE_MUST_CHECK tide_status tide_task_delete(tide_store *store, const char *task_id,
                                                       bool is_forced, tide_error *err);
 
@@ -118,8 +123,8 @@ TIDE_API TIDE_MUST_CHECK tide_status tide_task_delete(tide_store *store, const c
 
 typedef struct tide_work_spec {
     size_t size; /* TIDE_WORK_SPEC_INIT */
-    const char *
-        work_item_id; /* NULL: a new UUID. Given again with the same task, type and input: is_existing */
+    /* NULL: a new UUID. Given again with the same task, type and input: is_existing */
+    const char *work_item_id;
     const char *task_id;
     const char *work_type;
     const char *input; /* JSON; NULL: none */
@@ -128,14 +133,14 @@ typedef struct tide_work_spec {
     int64_t run_after_us; /* absolute; 0: at once */
     int64_t delay_us;     /* from the store's now; 0: none */
     int64_t timeout_us;   /* of one attempt; 0: none */
-    const char
-        *unique_key; /* NULL: none. A live item of the same type and key: is_existing, its id */
-    const char *const
-        *depends_on; /* item ids of the same task, earlier ones of this batch included */
+    /* NULL: none. A live item of the same type and key: is_existing, its id */
+    const char *unique_key;
+    /* item ids of the same task, earlier ones of this batch included */
+    const char *const *depends_on;
     int depends_on_count;
     const char *title; /* for people, up to TIDE_WORK_TITLE_MAX bytes; NULL: none */
-    /* What a limit per key counts (tide_work_limit), up to TIDE_WORK_LIMIT_KEY_MAX bytes. NULL: no limit
-     * per key counts it. */
+    /* What a limit per key counts (tide_work_limit), up to TIDE_WORK_LIMIT_KEY_MAX bytes. NULL: no
+     * limit per key counts it. */
     const char *limit_key;
 } tide_work_spec;
 #define TIDE_WORK_SPEC_INIT .size = sizeof(tide_work_spec)
@@ -145,8 +150,8 @@ typedef struct tide_work_added {
     bool is_existing;
 } tide_work_added;
 
-/* All or none. TIDE_E_NOT_FOUND: a task or dependency. TIDE_E_CONFLICT: the task has ended, a dependency failed, or dependencies
- * in a circle. */
+/* All or none. TIDE_E_NOT_FOUND: a task or dependency. TIDE_E_CONFLICT: the task has ended, a
+ * dependency failed, or dependencies in a circle. */
 TIDE_API TIDE_MUST_CHECK tide_status tide_work_add(tide_store *store, const tide_work_spec *items,
                                                    int count, tide_work_added *out,
                                                    tide_error *err);
@@ -176,8 +181,8 @@ typedef struct tide_work_claimed {
     int64_t max_retries;
     int64_t priority;
     int64_t lease_expires_at_us;
-    int64_t
-        lease_us; /* how long from the claim: at most what was asked, less when the timeout is near */
+    /* how long from the claim: at most what was asked, less when the timeout is near */
+    int64_t lease_us;
     int64_t deadline_at_us; /* 0: none */
     int64_t waited_us;      /* from when it was added to this claim */
 } tide_work_claimed;
@@ -185,8 +190,8 @@ typedef struct tide_work_claimed {
 typedef struct tide_work_claims {
     tide_work_claimed *items; /* in claim order */
     int count;
-    int64_t
-        next_due_us; /* when nothing was found: how long until a delayed item is due; -1: none waits */
+    /* when nothing was found: how long until a delayed item is due; -1: none waits */
+    int64_t next_due_us;
     tide_identity identity; /* the epoch that the tokens belong to */
     void *memory;
 } tide_work_claims;
@@ -205,15 +210,18 @@ typedef struct tide_work_ref {
 } tide_work_ref;
 #define TIDE_WORK_REF_INIT .size = sizeof(tide_work_ref)
 
-/* All leases of a worker in one statement. TIDE_OK: all; TIDE_E_PARTIAL: some lost (marked); TIDE_E_LEASE_LOST: all lost. */
+/* All leases of a worker in one statement. TIDE_OK: all; TIDE_E_PARTIAL: some lost (marked);
+ * TIDE_E_LEASE_LOST: all lost. */
 TIDE_API TIDE_MUST_CHECK tide_status tide_work_renew(tide_store *store, tide_work_ref *items,
                                                      int count, int64_t lease_us, tide_error *err);
 
-/* Is this token the effective holder until this transaction commits? For the caller's own writes. */
+/* Is this token the effective holder until this transaction commits? For the caller's own
+ * writes. */
 TIDE_API TIDE_MUST_CHECK tide_status tide_work_check(tide_tx *tx, const char *work_item_id,
                                                      int64_t token, tide_error *err);
 
-/* Under the lease: a checkpoint of the item's task. checkpoint->task_id and work_item_id are filled in here. */
+/* Under the lease: a checkpoint of the item's task. checkpoint->task_id and work_item_id are filled
+ * in here. */
 TIDE_API TIDE_MUST_CHECK tide_status tide_work_checkpoint(tide_store *store,
                                                           const char *work_item_id, int64_t token,
                                                           const tide_checkpoint_new *checkpoint,
@@ -230,8 +238,8 @@ typedef struct tide_work_result {
     int64_t token;
     const char *output;                    /* JSON; NULL: none */
     const tide_checkpoint_new *checkpoint; /* NULL: none; task and item are filled in */
-    const char
-        *idempotency_name; /* NULL: none; completed with `response` under idempotency_token */
+    /* NULL: none; completed with `response` under idempotency_token */
+    const char *idempotency_name;
     int64_t idempotency_token;
     tide_view response;
     const tide_work_spec *follow_ups; /* task_id NULL: the same task */
@@ -244,16 +252,18 @@ typedef struct tide_work_result {
 /* One commit: token, output, last checkpoint, idempotent response, follow-up items. */
 TIDE_API TIDE_MUST_CHECK tide_status tide_work_finish(tide_store *store, tide_work_result *result,
                                                       tide_error *err);
-/* Many plain results (output only) in one commit: as tide_work_renew answers; the lost ones change nothing. */
+/* Many plain results (output only) in one commit: as tide_work_renew answers; the lost ones change
+ * nothing. */
 TIDE_API TIDE_MUST_CHECK tide_status tide_work_finish_many(tide_store *store,
                                                            tide_work_result *results, int count,
                                                            tide_error *err);
 
-/* Finish plain results (output only) and claim the next items, in one commit; count 0: only claim. A refused finish is marked
- * (is_lost) and refuses nothing else. TIDE_OK: all were finished, at least one was claimed. TIDE_NONE: all were finished,
- * there is nothing to claim. TIDE_E_LEASE_LOST: a finish was refused; the others are finished, and *out
- * has what was claimed. Otherwise nothing was done, or (TIDE_E_OUTCOME_UNKNOWN) it may be repeated: what was claimed
- * then is a lease that runs out. Where items that are due have to be promoted first, the claim is a
+/* Finish plain results (output only) and claim the next items, in one commit; count 0: only claim.
+ * A refused finish is marked (is_lost) and refuses nothing else. TIDE_OK: all were finished, at
+ * least one was claimed. TIDE_NONE: all were finished, there is nothing to claim.
+ * TIDE_E_LEASE_LOST: a finish was refused; the others are finished, and *out has what was claimed.
+ * Otherwise nothing was done, or (TIDE_E_OUTCOME_UNKNOWN) it may be repeated: what was claimed then
+ * is a lease that runs out. Where items that are due have to be promoted first, the claim is a
  * commit of its own. Free with tide_work_claims_done in any case. */
 TIDE_API TIDE_MUST_CHECK tide_status tide_work_next(tide_store *store, tide_work_result *results,
                                                     int count,
@@ -276,8 +286,8 @@ typedef struct tide_work_failure {
 } tide_work_failure;
 #define TIDE_WORK_FAILURE_INIT .size = sizeof(tide_work_failure)
 
-/* The same call again (token, error, is_final), after an answer that was lost, is answered with success and what is left of
- * the wait. *out may be NULL. */
+/* The same call again (token, error, is_final), after an answer that was lost, is answered with
+ * success and what is left of the wait. *out may be NULL. */
 TIDE_API TIDE_MUST_CHECK tide_status tide_work_fail(tide_store *store,
                                                     const tide_work_failure *failure,
                                                     tide_work_failed *out, tide_error *err);
@@ -286,8 +296,9 @@ TIDE_API TIDE_MUST_CHECK tide_status tide_work_release(tide_store *store, const 
                                                        int64_t token, int64_t delay_us,
                                                        tide_error *err);
 
-/* A new item like an ended one, linked by retried_from, with the same dependencies. The last checkpoint of an item that
- * failed is handed over: the new item has it, too. TIDE_E_CONFLICT: it has not ended, or depends on one that failed. */
+/* A new item like an ended one, linked by retried_from, with the same dependencies. The last
+ * checkpoint of an item that failed is handed over: the new item has it, too. TIDE_E_CONFLICT: it
+ * has not ended, or depends on one that failed. */
 TIDE_API TIDE_MUST_CHECK tide_status tide_work_retry(tide_store *store, const char *work_item_id,
                                                      tide_work_added *out, tide_error *err);
 typedef struct tide_work_filter tide_work_filter;
@@ -310,8 +321,8 @@ typedef struct tide_work_retried {
 typedef tide_status tide_work_retried_fn(void *arg, const tide_work_retried *retried,
                                          tide_error *err);
 
-/* Dependencies among the retried items lead to the new ones. In steps of 50 items, each one commit, after which fn (may
- * be NULL) is called for its items; a failure leaves the steps before it. */
+/* Dependencies among the retried items lead to the new ones. In steps of 50 items, each one commit,
+ * after which fn (may be NULL) is called for its items; a failure leaves the steps before it. */
 TIDE_API TIDE_MUST_CHECK tide_status tide_work_retry_many(tide_store *store,
                                                           const tide_work_retry_request *request,
                                                           tide_work_retried_fn *fn, void *arg,
@@ -332,15 +343,16 @@ typedef struct tide_work_change {
 #define TIDE_WORK_CHANGE_INIT .size = sizeof(tide_work_change)
 typedef tide_status tide_work_changed_fn(void *arg, const char *work_item_id, tide_error *err);
 
-/* In steps of 500 items, each one commit, after which fn (may be NULL) is called for those that were
- * changed; a failure leaves the steps before it. Items that end meanwhile are left out. One item by
- * its id: TIDE_E_NOT_FOUND: it does not exist; TIDE_E_CONFLICT: it has ended, other than by a
- * cancel. TIDE_E_INVALID: a filter that names nothing, or a status of items that have ended. */
+/* In steps of 500 items, each one commit, after which fn (may be NULL) is called for those that
+ * were changed; a failure leaves the steps before it. Items that end meanwhile are left out. One
+ * item by its id: TIDE_E_NOT_FOUND: it does not exist; TIDE_E_CONFLICT: it has ended, other than by
+ * a cancel. TIDE_E_INVALID: a filter that names nothing, or a status of items that have ended. */
 TIDE_API TIDE_MUST_CHECK tide_status tide_work_cancel_many(tide_store *store,
                                                            const tide_work_change *change,
                                                            tide_work_changed_fn *fn, void *arg,
                                                            tide_error *err);
-/* As if the item had been added with this priority. One in progress has it when it is claimed again. */
+/* As if the item had been added with this priority. One in progress has it when it is claimed
+ * again. */
 TIDE_API TIDE_MUST_CHECK tide_status tide_work_reprioritise(tide_store *store,
                                                             const tide_work_change *change,
                                                             tide_work_changed_fn *fn, void *arg,
@@ -406,8 +418,8 @@ struct tide_work_filter {
     int64_t ended_since_us; /* only what ended at this time or later; 0: any */
 };
 #define TIDE_WORK_FILTER_INIT .size = sizeof(tide_work_filter)
-/* Newest first, in steps that each see one durable snapshot. TIDE_E_INVALID: a status or failure kind that does not
- * exist. */
+/* Newest first, in steps that each see one durable snapshot. TIDE_E_INVALID: a status or failure
+ * kind that does not exist. */
 TIDE_API TIDE_MUST_CHECK tide_status tide_work_list(tide_store *store,
                                                     const tide_work_filter *filter,
                                                     tide_work_item_fn *fn, void *arg,
@@ -432,8 +444,9 @@ TIDE_API TIDE_MUST_CHECK tide_status tide_work_attempts(tide_store *store, const
                                                         tide_work_attempt_fn *fn, void *arg,
                                                         tide_error *err);
 
-/* Why is it not running? fn gets each reason: a short stable code (ready, running, paused, delayed, waiting, limited,
- * task_ended, ended, lease_over, behind, policy) and words that say what to do. TIDE_NONE: no such item. */
+/* Why is it not running? fn gets each reason: a short stable code (ready, running, paused, delayed,
+ * waiting, limited, task_ended, ended, lease_over, behind, policy) and words that say what to do.
+ * TIDE_NONE: no such item. */
 typedef void tide_work_reason_fn(void *arg, const char *code, const char *words);
 TIDE_API TIDE_MUST_CHECK tide_status tide_work_explain(tide_store *store, const char *work_item_id,
                                                        tide_work_reason_fn *fn, void *arg,
@@ -482,18 +495,20 @@ typedef struct tide_work_swept {
     char skipped_name[TIDE_WORK_ID_MAX + 1];
 } tide_work_swept;
 
-/* The watchdog: one bounded turn. Many may run. limit 0: TIDE_WORK_SWEEP_MAX; crash_limit 0: the default. */
+/* The watchdog: one bounded turn. Many may run. limit 0: TIDE_WORK_SWEEP_MAX; crash_limit 0: the
+ * default. */
 TIDE_API TIDE_MUST_CHECK tide_status tide_work_sweep(tide_store *store, int64_t limit,
                                                      int64_t crash_limit, tide_work_swept *out,
                                                      tide_error *err);
 
-/* When a sweep will have something to do: *wait_us is the time until the earliest lease end, due item or schedule; 0:
- * there is something now; INT64_MAX: nothing is planned. A read, cheap enough to ask every second. What is written
- * later may be due earlier: ask again from time to time. */
+/* When a sweep will have something to do: *wait_us is the time until the earliest lease end, due
+ * item or schedule; 0: there is something now; INT64_MAX: nothing is planned. A read, cheap enough
+ * to ask every second. What is written later may be due earlier: ask again from time to time. */
 TIDE_API TIDE_MUST_CHECK tide_status tide_work_next_sweep(tide_store *store, int64_t *wait_us,
                                                           tide_error *err);
 
-/* Remove ended items older than keep_us (0: the default) in bounded steps. Their checkpoints stay. */
+/* Remove ended items older than keep_us (0: the default) in bounded steps. Their checkpoints
+ * stay. */
 TIDE_API TIDE_MUST_CHECK tide_status tide_work_clean(tide_store *store, int64_t keep_us,
                                                      int64_t *removed, tide_error *err);
 
@@ -537,9 +552,9 @@ enum {
     TIDE_WORK_LIMIT_KEY_MAX = 512, /* bytes of a limit key */
 };
 
-/* How many items of a type are in progress at once, whoever claims them through the library, the command
- * line or the services, in any process. A worker that crashed has its slot until its lease ends.
- * Claims by plain SQL take slots and are not refused. */
+/* How many items of a type are in progress at once, whoever claims them through the library, the
+ * command line or the services, in any process. A worker that crashed has its slot until its lease
+ * ends. Claims by plain SQL take slots and are not refused. */
 typedef struct tide_work_limit {
     size_t size; /* TIDE_WORK_LIMIT_INIT */
     const char *work_type;
@@ -549,8 +564,8 @@ typedef struct tide_work_limit {
 } tide_work_limit;
 #define TIDE_WORK_LIMIT_INIT .size = sizeof(tide_work_limit)
 
-/* Set, change or remove the limits of a type, also while its items run: those run on, and nothing more is
- * claimed until there are fewer than the limit. TIDE_E_BUSY (PostgreSQL, a first limit): a
+/* Set, change or remove the limits of a type, also while its items run: those run on, and nothing
+ * more is claimed until there are fewer than the limit. TIDE_E_BUSY (PostgreSQL, a first limit): a
  * transaction that adds or claims items has been open for a second; try again. */
 TIDE_API TIDE_MUST_CHECK tide_status tide_work_limit_set(tide_store *store,
                                                          const tide_work_limit *limit,
@@ -603,12 +618,13 @@ typedef struct tide_schedule_change {
 } tide_schedule_change;
 #define TIDE_SCHEDULE_CHANGE_INIT .size = sizeof(tide_schedule_change)
 typedef tide_status tide_schedule_fn(void *arg, const tide_schedule *schedule, tide_error *err);
-/* Missed times are made up by one item, not by many; the item of a time is made once, whoever sweeps. */
+/* Missed times are made up by one item, not by many; the item of a time is made once, whoever
+ * sweeps. */
 TIDE_API TIDE_MUST_CHECK tide_status tide_schedule_add(tide_store *store,
                                                        const tide_schedule_new *schedule,
                                                        int64_t *next_run_at_us, tide_error *err);
-/* The next time is computed anew where its rule changes: after now, or an interval from now. A paused schedule stays
- * paused. TIDE_E_NOT_FOUND. */
+/* The next time is computed anew where its rule changes: after now, or an interval from now. A
+ * paused schedule stays paused. TIDE_E_NOT_FOUND. */
 TIDE_API TIDE_MUST_CHECK tide_status tide_schedule_update(tide_store *store,
                                                           const tide_schedule_change *change,
                                                           int64_t *next_run_at_us, tide_error *err);
@@ -621,9 +637,10 @@ TIDE_API TIDE_MUST_CHECK tide_status tide_schedule_remove(tide_store *store, con
 
 /* ---- resuming a task ---- */
 
-/* What a resumer needs, read in one snapshot, under a lease on the task ("task/<id>", lease.h) that refuses a second
- * resumer (TIDE_E_CONFLICT: who and how long). While it is held, checkpoints of the task need its token
- * (tide_checkpoint_new.token), or are written under the token of one of its items. */
+/* What a resumer needs, read in one snapshot, under a lease on the task ("task/<id>", lease.h) that
+ * refuses a second resumer (TIDE_E_CONFLICT: who and how long). While it is held, checkpoints of
+ * the task need its token (tide_checkpoint_new.token), or are written under the token of one of its
+ * items. */
 typedef struct tide_task_resume_fns {
     size_t size; /* TIDE_TASK_RESUME_FNS_INIT */
     tide_status (*item)(void *arg, const tide_work_item *item,

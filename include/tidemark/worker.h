@@ -1,22 +1,27 @@
-/* worker.h - a worker: claims items, keeps their leases, runs a function on each, records how it ended.
+/* worker.h - a worker: claims items, keeps their leases, runs a function on each, records how it
+ * ended.
  *
  *     claim (prefetch) ---> queue ---> n threads run the function ---> finish | fail | release
  *                             ^ leases of all held items are renewed by one statement
  *
- * Leases are renewed after a third of their time, at most 60 s apart. A lease counts from before the claim or renewal was sent,
- * on this machine's boot clock: so this side always believes it ends earlier than the store does. A worker that
- * cannot renew tells the function to stop (tide_job_is_stopping, the stop callback) before the lease ends, by a sixth of
- * the lease, at most 10 s; what it returns after that is thrown away, and would be refused by the store anyway.
- * An attempt that takes as long as its timeout is told in the same way, and has failed.
+ * Leases are renewed after a third of their time, at most 60 s apart. A lease counts from before
+ * the claim or renewal was sent, on this machine's boot clock: so this side always believes it ends
+ * earlier than the store does. A worker that cannot renew tells the function to stop
+ * (tide_job_is_stopping, the stop callback) before the lease ends, by a sixth of the lease, at most
+ * 10 s; what it returns after that is thrown away, and would be refused by the store anyway. An
+ * attempt that takes as long as its timeout is told in the same way, and has failed.
  *
- * Stopping is graceful: no new claims, queued items are released at once, running ones may end within drain_us, then they are
- * told to stop and released. Nothing is lost either way: what was not finished is claimed again.
+ * Stopping is graceful: no new claims, queued items are released at once, running ones may end
+ * within drain_us, then they are told to stop and released. Nothing is lost either way: what was
+ * not finished is claimed again.
  *
- * A worker sleeps when there is nothing to do: it is woken by the store (watch.h), looks again after poll_us, and when
- * a delayed item becomes due. Between its other duties it sweeps (work.h).
+ * A worker sleeps when there is nothing to do: it is woken by the store (watch.h), looks again
+ * after poll_us, and when a delayed item becomes due. Between its other duties it sweeps (work.h).
  *
- * Survives: kill -9 at any point; leases run out and the sweep of another worker requeues the items.
- * Threads: tide_worker_run blocks its caller; tide_worker_stop may be called from any thread or signal handler. */
+ * Survives: kill -9 at any point; leases run out and the sweep of another worker requeues the
+ * items.
+ * Threads: tide_worker_run blocks its caller; tide_worker_stop may be called from any thread or
+ * signal handler. */
 #ifndef TIDEMARK_WORKER_H
 #define TIDEMARK_WORKER_H
 
@@ -42,7 +47,8 @@ TIDE_API tide_store *tide_job_store(const tide_job *job);
 /* Must the function stop soon, and why? */
 typedef enum tide_job_stop {
     TIDE_JOB_GOES_ON,
-    TIDE_JOB_LEASE_OVER, /* lost (also: cancelled), or about to end because it could not be renewed */
+    /* lost (also: cancelled), or about to end because it could not be renewed */
+    TIDE_JOB_LEASE_OVER,
     TIDE_JOB_TIMED_OUT,   /* the attempt has taken as long as it may */
     TIDE_JOB_WORKER_ENDS, /* the drain is over, or the worker was stopped twice */
 } tide_job_stop;
@@ -52,8 +58,9 @@ TIDE_API bool tide_job_is_stopping(const tide_job *job);
 /* How long until the lease ends, as this side knows it; 0: it is over. */
 TIDE_API int64_t tide_job_lease_left_us(const tide_job *job);
 
-/* The newest checkpoint of the item that says how far it came (not iteration_start, not error_boundary), handed to fn with its
- * state: what the last attempt has reached. TIDE_NONE: none. */
+/* The newest checkpoint of the item that says how far it came (not iteration_start, not
+ * error_boundary), handed to fn with its state: what the last attempt has reached. TIDE_NONE:
+ * none. */
 TIDE_API TIDE_MUST_CHECK tide_status tide_job_last_checkpoint(tide_job *job, tide_checkpoint_fn *fn,
                                                               void *arg, tide_error *err);
 TIDE_API TIDE_MUST_CHECK tide_status tide_job_checkpoint(tide_job *job,
@@ -63,9 +70,9 @@ TIDE_API TIDE_MUST_CHECK tide_status tide_job_checkpoint(tide_job *job,
 TIDE_API TIDE_MUST_CHECK tide_status tide_job_progress(tide_job *job, const char *progress,
                                                        tide_error *err);
 
-/* Record how it ended; at most one of these is called, by the function or a thread of it. Without any of them the
- * runtime finishes the item without output (TIDE_OK), releases it (TIDE_E_INTERRUPTED, unless it was its timeout that
- * interrupted it) or fails it (else). */
+/* Record how it ended; at most one of these is called, by the function or a thread of it. Without
+ * any of them the runtime finishes the item without output (TIDE_OK), releases it
+ * (TIDE_E_INTERRUPTED, unless it was its timeout that interrupted it) or fails it (else). */
 TIDE_API TIDE_MUST_CHECK tide_status tide_job_finish(tide_job *job, tide_work_result *result,
                                                      tide_error *err);
 TIDE_API TIDE_MUST_CHECK tide_status tide_job_fail(tide_job *job, const char *error, bool is_final,
@@ -75,8 +82,8 @@ TIDE_API TIDE_MUST_CHECK tide_status tide_job_release(tide_job *job, int64_t del
 
 typedef tide_status tide_job_fn(void *arg, tide_job *job, tide_error *err);
 
-/* What happened, for logs and metrics; called from any of the worker's threads, several at once, and must not call the
- * worker. An item is claimed before anything else happens to it. */
+/* What happened, for logs and metrics; called from any of the worker's threads, several at once,
+ * and must not call the worker. An item is claimed before anything else happens to it. */
 typedef enum tide_worker_event {
     TIDE_WORKER_CLAIMED,
     TIDE_WORKER_FINISHED,
@@ -108,8 +115,8 @@ typedef struct tide_worker_options {
     bool until_empty;
     tide_job_fn *run;
     void *run_arg;
-    /* May be NULL; called with run_arg, once when a job must stop, from another thread. It raises a flag or sends a
-     * signal: it must not wait, nor call the worker. */
+    /* May be NULL; called with run_arg, once when a job must stop, from another thread. It raises a
+     * flag or sends a signal: it must not wait, nor call the worker. */
     void (*stop)(void *arg, tide_job *job);
     tide_worker_event_fn *event; /* may be NULL */
     void *event_arg;

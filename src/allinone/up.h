@@ -2,8 +2,8 @@
  * one process over a directory.
  *
  *     DIR/agent.db      records of this machine's agent, which the colony polls as agent `local`
- *     DIR/colony.db     rows of the colony; tasks, work items, checkpoints, tokens; metabase; or the
- *                       store that store_url names
+ *     DIR/colony.db     rows of the colony; tasks, work items, checkpoints, tokens; metabase; or
+ *                       the store that store_url names
  *     DIR/lake/         data files of the lake's tables
  *     DIR/lock          held by the running process (dir_lock.h)
  *     DIR/inside.sock   for calls between its components, where callers need TLS or tokens

@@ -9,8 +9,8 @@
  * passes the lead on before it.
  *
  * Where a second leader may begin beside the first, its first member has waited for some time
- * (patience_us) while others were queued behind it: else every batch that ends would be followed by one of a
- * single member, the first that comes back.
+ * (patience_us) while others were queued behind it: else every batch that ends would be followed by
+ * one of a single member, the first that comes back.
  *
  * Threads: any. */
 #pragma once
@@ -23,8 +23,8 @@ enum { TIDE_COMBINER_BATCH_MAX = 64 };
 
 typedef struct tide_combiner tide_combiner;
 
-/* leader_max: batches of one queue that may run at once. patience_us: how long a member waits for a batch at work before
- * it begins another one beside it. NULL: no memory. */
+/* leader_max: batches of one queue that may run at once. patience_us: how long a member waits for a
+ * batch at work before it begins another one beside it. NULL: no memory. */
 tide_combiner *tide_combiner_new(int batch_max, int leader_max, int64_t patience_us);
 void tide_combiner_free(tide_combiner *combiner); /* takes NULL; no member is inside */
 
@@ -35,7 +35,8 @@ typedef void tide_combiner_fn(tide_combiner_turn *turn, void **whats, int count)
 /* Let the next batch begin before this one ends. A second call does nothing. */
 void tide_combiner_pass(tide_combiner_turn *turn);
 
-/* Return when fn has been called with `what` among others, by this thread or another one. The members of a queue give the same fn. */
+/* Return when fn has been called with `what` among others, by this thread or another one. The
+ * members of a queue give the same fn. */
 void tide_combiner_do(tide_combiner *combiner, int64_t key, void *what, tide_combiner_fn *fn);
 
 /* Members queued under a key. */

@@ -1,7 +1,7 @@
 /* cond_wait.h - waiting on a condition variable, but not for ever.
  *
- * For threads that wait for each other in real time. It is not for anything that a test wants on a virtual clock:
- * a condition variable knows only the machine's.
+ * For threads that wait for each other in real time. It is not for anything that a test wants on a
+ * virtual clock: a condition variable knows only the machine's.
  *
  * Threads: as pthread_cond_wait. */
 #pragma once

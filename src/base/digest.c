@@ -1,5 +1,5 @@
-/* SHA256_Init and its like are the only way to a digest that does not load OpenSSL's providers: 2 MB of every process, most of
- * which never need them. */
+/* SHA256_Init and its like are the only way to a digest that does not load OpenSSL's providers: 2
+ * MB of every process, most of which never need them. */
 #define OPENSSL_SUPPRESS_DEPRECATED
 
 #include "base/digest.h"

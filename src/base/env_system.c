@@ -103,13 +103,8 @@ static void sleep_for(tide_env *env, int64_t us)
 tide_env *tide_env_system(void)
 {
     static tide_env system_env = {
-        TIDE_ENV_INIT,
-        .wall_us = read_wall,
-        .mono_us = read_mono,
-        .boot_us = read_boot,
-        .boot_id = read_boot_id,
-        .random = fill_random,
-        .sleep_us = sleep_for,
+        TIDE_ENV_INIT,           .wall_us = read_wall,  .mono_us = read_mono,  .boot_us = read_boot,
+        .boot_id = read_boot_id, .random = fill_random, .sleep_us = sleep_for,
     };
     return &system_env;
 }

@@ -121,8 +121,8 @@ static tide_status enter_directory(int *fd, const char *name, const char *path, 
         return fail_errno(path, err);
     const int inner = openat(*fd, name, O_RDONLY | O_DIRECTORY | O_NOFOLLOW | O_CLOEXEC);
     if (inner < 0 && (errno == ELOOP || errno == ENOTDIR))
-        return tide_fail(err, TIDE_E_DENIED, "%s: '%s' is not a directory itself, but a link or file",
-                         path, name);
+        return tide_fail(err, TIDE_E_DENIED,
+                         "%s: '%s' is not a directory itself, but a link or file", path, name);
     if (inner < 0)
         return fail_errno(path, err);
     tide_file_closep(fd);

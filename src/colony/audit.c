@@ -207,6 +207,6 @@ tide_status tide_audit(tide_sink *sink, const char *agent_id, const char *data_t
         TIDE_TRY(check_agent(&a, agents.names[i], err));
     return a.findings == 0
                ? TIDE_OK
-               : tide_fail(err, TIDE_E_DAMAGED, "the ledgers of %" PRId64 " positions do not balance",
-                           a.findings);
+               : tide_fail(err, TIDE_E_DAMAGED,
+                           "the ledgers of %" PRId64 " positions do not balance", a.findings);
 }

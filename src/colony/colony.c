@@ -44,16 +44,16 @@ typedef struct listing {
 static tide_colony_ledger make_ledger(const tide_position *position, const tide_ledger *ledger)
 {
     tide_colony_ledger out = {.epoch = position->epoch,
-                             .first = ledger->first,
-                             .head = ledger->head,
-                             .stored = ledger->stored,
-                             .dead = ledger->dead,
-                             .filtered = ledger->filtered,
-                             .voided = ledger->voided,
-                             .lost = ledger->lost,
-                             .pending = ledger->pending,
-                             .is_closed = position->closed_at_us > 0,
-                             .is_balanced = ledger->unexplained == 0};
+                              .first = ledger->first,
+                              .head = ledger->head,
+                              .stored = ledger->stored,
+                              .dead = ledger->dead,
+                              .filtered = ledger->filtered,
+                              .voided = ledger->voided,
+                              .lost = ledger->lost,
+                              .pending = ledger->pending,
+                              .is_closed = position->closed_at_us > 0,
+                              .is_balanced = ledger->unexplained == 0};
     (void)snprintf(out.agent_id, sizeof out.agent_id, "%s", position->agent_id);
     (void)snprintf(out.data_type, sizeof out.data_type, "%s", position->data_type);
     (void)snprintf(out.session_id, sizeof out.session_id, "%s", position->session_id);

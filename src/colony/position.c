@@ -161,7 +161,8 @@ int64_t tide_position_unread(const tide_position *position, int64_t head)
     return head > highest ? head - highest : 0;
 }
 
-void tide_position_ledger(const tide_position *position, const tide_gap_sums *gaps, tide_ledger *out)
+void tide_position_ledger(const tide_position *position, const tide_gap_sums *gaps,
+                          tide_ledger *out)
 {
     const int64_t first = position->first > 0 ? position->first : 1;
     const int64_t head = position->head > first - 1 ? position->head : first - 1;

@@ -143,4 +143,5 @@ typedef struct tide_gap_sums {
 
 /* Records behind the highest that was read, up to head. */
 int64_t tide_position_unread(const tide_position *position, int64_t head);
-void tide_position_ledger(const tide_position *position, const tide_gap_sums *gaps, tide_ledger *out);
+void tide_position_ledger(const tide_position *position, const tide_gap_sums *gaps,
+                          tide_ledger *out);

@@ -33,7 +33,7 @@ TIDE_MUST_CHECK tide_status tide_lake_wish_catalog(tide_tx *tx, const char *name
 TIDE_MUST_CHECK tide_status tide_lake_copy(char *out, size_t size, tide_view text, const char *what,
                                            tide_error *err);
 
-/* The current row of lake_schema_*, lake_object_* or lake_table_get. seen.sql is the caller's to free. */
+/* The current row of lake_schema_*, lake_object_* or lake_table_get. The text of its view (member sql of seen) is the caller's to free. */
 TIDE_MUST_CHECK tide_status tide_lake_object_row_read(tide_query *query, tide_lake_object_row *out,
                                                       tide_error *err);
 /* One object by a statement whose other parameters are bound. TIDE_NONE: no such row. */

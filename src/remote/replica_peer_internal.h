@@ -1,5 +1,5 @@
 /* replica_peer_internal.h - a call to a node behind a network, as the files that speak to it see it
- * (remote.h). */
+ * (replica_peer.h). */
 #pragma once
 
 #include <protobuf-c/protobuf-c.h>

@@ -1,7 +1,7 @@
 /* replica_repair.h - the node behind a tide_remote, as the other side of a repair
  * (replica/repair.h).
  *
- * Threads: as remote.h. */
+ * Threads: as replica_peer.h. */
 #pragma once
 
 #include "remote/replica_peer.h"

@@ -166,8 +166,8 @@ static void reload(tide_lifecycle *lifecycle, const tide_lifecycle_calls *calls)
     tide_notify_ready(&lifecycle->notify, lifecycle->status);
 }
 
-/* Closing joins threads and waits for disks and servers. This thread outlives all of that, so it uses
- * nothing of the lifecycle. */
+/* Closing joins threads and waits for disks and servers. This thread outlives all of that, so it
+ * uses nothing of the lifecycle. */
 static void *end_process(void *arg)
 {
     int64_t *after_us = arg;

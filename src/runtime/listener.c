@@ -187,7 +187,8 @@ static void serve_metrics(tide_call *call, tide_view body, void *arg)
     if (status < TIDE_OK)
         tide_call_end(call, status, &err);
     else
-        tide_call_http_respond(call, 200, tide_metrics_content_type(format), tide_buffer_view(&text));
+        tide_call_http_respond(call, 200, tide_metrics_content_type(format),
+                               tide_buffer_view(&text));
 }
 
 /* ---- health ---- */
@@ -252,7 +253,7 @@ static void serve_readyz(tide_call *call, tide_view body, void *arg)
     else if (!is_ready)
         (void)snprintf(text, sizeof text, "not ready: starting or draining\n");
     tide_call_http_respond(call, is_ready ? 200 : 503, "text/plain; charset=utf-8",
-                         tide_view_of(text));
+                           tide_view_of(text));
 }
 
 static const tide_route own_routes[] = {

@@ -33,8 +33,8 @@
 #include "runtime/store_verify.h"
 #include "runtime/ticker.h"
 
-/* Steps that every daemon has. Health and the probe have threads of their own: the first never waits
- * for the store, the second may hang in it. */
+/* Steps that every daemon has. Health and the probe have threads of their own: the first never
+ * waits for the store, the second may hang in it. */
 extern const tide_step tide_step_token_uses;
 extern const tide_step tide_step_health;
 extern const tide_step tide_step_store_probe;

@@ -1,11 +1,12 @@
 /* refresh.h - figures of a store for /metrics that do not make a scrape wait for the store.
  *
- *     scrape    tide_refresh_request: wakes the step and waits for it, at most TIDE_REFRESH_WAIT_US;
- *               then it writes the figures that there are
+ *     scrape    tide_refresh_request: wakes the step and waits for it, at most
+ *               TIDE_REFRESH_WAIT_US; then it writes the figures that there are
  *     step      tide_refresh_begin, reads the store, exchanges the figures, tide_refresh_end
  *
- * While the store answers, a scrape has figures of this moment. While it is away or hangs, a scrape has
- * the last ones that were read: no series vanishes, and tidemark_store_up says how fresh they can be.
+ * While the store answers, a scrape has figures of this moment. While it is away or hangs, a scrape
+ * has the last ones that were read: no series vanishes, and tidemark_store_up says how fresh they
+ * can be.
  *
  * Threads: ask from any thread; begin and end from the step's. */
 #pragma once

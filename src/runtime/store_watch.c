@@ -286,8 +286,8 @@ void tide_store_watch_state(tide_store_watch *watch, tide_store_state *out)
     get_state(watch, out);
 }
 
-/* Under the lock. Failures of a store that is not logged as down, and that are over: their number, to
- * be logged now. */
+/* Under the lock. Failures of a store that is not logged as down, and that are over: their number,
+ * to be logged now. */
 static int64_t end_brief(tide_store_watch *watch, const tide_store_state *state, int64_t now)
 {
     const int64_t count = watch->brief_failures;

@@ -8,10 +8,11 @@
  *     brackets             tide_store_watch_begin and _end around calls whose duration matters
  *
  *     refused, read-only, damaged, another store         down at once
- *     full                                               down at once, for STORE_FULL_US at least: a
- *                                                        small write may find room where a large one
- *                                                        does not
- *     busy (locked), outcome of a commit unknown         down when nothing succeeds for STORE_SOFT_US
+ *     full                                               down at once, for STORE_FULL_US at least:
+ *                                                        a small write may find room where a large
+ *                                                        one does not
+ *     busy (locked), outcome of a commit unknown         down when nothing succeeds for
+ *                                                        STORE_SOFT_US
  *     a bracket that does not end                        down after STORE_HANG_US
  *
  * The first failure and the recovery are logged once each, by tide_store_watch_check; failures in
@@ -80,7 +81,8 @@ void tide_store_watch_done(tide_store_watch *watch); /* takes one that was not i
 
 /* A watch that was not initialised is up. */
 void tide_store_watch_state(tide_store_watch *watch, tide_store_state *out);
-/* Log a turn to down or up, and failures that are over. Every second, from a thread that never waits for the store. */
+/* Log a turn to down or up, and failures that are over. Every second, from a thread that never
+ * waits for the store. */
 void tide_store_watch_check(tide_store_watch *watch);
 
 /* One call of a kind at a time. */

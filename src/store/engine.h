@@ -1,13 +1,14 @@
-/* engine.h - what a database engine offers to the store, and what store, transaction and query are made of.
+/* engine.h - what a database engine offers to the store, and what store, transaction and query are
+ * made of.
  *
- * The store speaks to SQLite and PostgreSQL through one struct of functions. Everything above it (queries by
- * name, columns in order, doomed transactions, declared counters, deferred rows, migrations, identity) is
- * written once. What differs is how a transaction is brought to the disk:
+ * The store speaks to SQLite and PostgreSQL through one struct of functions. Everything above it
+ * (queries by name, columns in order, doomed transactions, declared counters, deferred rows,
+ * migrations, identity) is written once. What differs is how a transaction is brought to the disk:
  *
  *     sqlite_*.c   closures of all threads go to one writer; a group shares one commit and one sync
- *     pg_*.c       closures run on their caller's thread; the last pipeline carries the counters, the rows and
- *                  the COMMIT, of several closures where these wait for the same counters; one flusher
- *                  carries the commits of all callers to disk
+ *     pg_*.c       closures run on their caller's thread; the last pipeline carries the counters,
+ *                  the rows and the COMMIT, of several closures where these wait for the same
+ *                  counters; one flusher carries the commits of all callers to disk
  *
  * Threads: ops are called by the thread that owns the transaction. */
 #pragma once
@@ -110,13 +111,13 @@ enum { TIDE_HOST_TIMELINE_SIZE = 9, TIDE_HOST_STARTED_SIZE = 32 };
 typedef struct tide_host {
     char text[128]; /* changes when the database was moved, copied, restored or failed over */
     bool is_standby;
-    char timeline
-        [TIDE_HOST_TIMELINE_SIZE]; /* PostgreSQL: as in the names of WAL files; "": not known */
+    /* PostgreSQL: as in the names of WAL files; "": not known */
+    char timeline[TIDE_HOST_TIMELINE_SIZE];
     uint64_t wal;            /* PostgreSQL: a position in the WAL that was reached; 0: not known */
     uint64_t checkpoint_wal; /* PostgreSQL: of the last WAL checkpoint; 0: not known */
     char started[TIDE_HOST_STARTED_SIZE]; /* PostgreSQL: when the server was started, in seconds */
-    char
-        log_damage[160]; /* SQLite: what was wrong with the log before it was opened; "": nothing */
+    /* SQLite: what was wrong with the log before it was opened; "": nothing */
+    char log_damage[160];
 } tide_host;
 
 /* A start of the server of a PostgreSQL store (sql/server_start_schema.sql). */
@@ -139,8 +140,8 @@ typedef struct tide_engine_ops {
     tide_status (*now)(tide_tx *tx, tide_error *err);           /* fills tx->now_us */
     tide_status (*take_counters)(tide_tx *tx, tide_error *err); /* takes are sorted already */
     tide_status (*script)(tide_tx *tx, const char *text, tide_error *err);
-    /* A damaged log was set aside before opening: keep it for the epoch that its loss began, or, with
-     * epoch 0, remove it. NULL: there are no such logs. */
+    /* A damaged log was set aside before opening: keep it for the epoch that its loss began, or,
+     * with epoch 0, remove it. NULL: there are no such logs. */
     void (*keep_log)(tide_store *store, int64_t epoch);
     tide_status (*host)(tide_tx *tx, tide_host *out, tide_error *err);
     tide_status (*describe)(tide_store *store, tide_store_describe_fn *fn, void *arg,
@@ -156,8 +157,8 @@ typedef struct tide_engine_ops {
     void (*reset)(tide_query *query); /* back to before the first step; nothing stays held */
     tide_sql_value (*column)(const tide_query *query, int index);
 
-    /* bulk.h: many rows of one statement. end gives back what begin took, also after a failure; is_kept false: the rows
-     * are given up. */
+    /* bulk.h: many rows of one statement. end gives back what begin took, also after a failure;
+     * is_kept false: the rows are given up. */
     tide_status (*bulk_begin)(tide_bulk *bulk, tide_error *err);
     tide_status (*bulk_row)(tide_bulk *bulk, const tide_sql_value *values, tide_error *err);
     tide_status (*bulk_end)(tide_bulk *bulk, bool is_kept, tide_error *err);
@@ -208,8 +209,8 @@ struct tide_store {
 extern const tide_engine_ops tide_sqlite_ops;
 extern const tide_engine_ops tide_pg_ops;
 
-/* store.c: report to the observer a failure of the store, and of the first success behind one. Called
- * for every call; by an engine for a failure that its caller does not see. */
+/* store.c: report to the observer a failure of the store, and of the first success behind one.
+ * Called for every call; by an engine for a failure that its caller does not see. */
 void tide_store_report_call(tide_store *store, tide_status status, bool is_write,
                             const tide_error *err);
 
@@ -220,8 +221,8 @@ void tide_tx_done(tide_tx *tx); /* ends every query that is still open or deferr
 /* Remember a statement's failure; returns status. */
 tide_status tide_tx_doom(tide_tx *tx, tide_status status, const tide_error *err);
 tide_status tide_tx_check_doom(const tide_tx *tx, tide_error *err);
-/* This transaction raises a row of `sequences`: the identity marker remembers its last number. Those
- * above TIDE_TX_RAISED_MAX are left out. */
+/* This transaction raises a row of `sequences`: the identity marker remembers its last number.
+ * Those above TIDE_TX_RAISED_MAX are left out. */
 /* ... declared right before, under the key "sequence/NAME": so many numbers from *value on. */
 void tide_tx_raises_declared(tide_tx *tx, int64_t numbers);
 void tide_tx_raised(tide_tx *tx, const char *sequence, int64_t last);
@@ -229,8 +230,8 @@ void tide_tx_raised(tide_tx *tx, const char *sequence, int64_t last);
 tide_status tide_tx_take_counters_plainly(tide_tx *tx, tide_error *err);
 tide_status tide_tx_complete_plainly(tide_tx *tx, tide_error *err);
 void tide_tx_sort_takes(tide_tx *tx);
-/* Run a closure inside an open transaction and turn a doomed success into its failure. While it runs, this
- * thread is inside of the store: see tide_tx_is_inside. */
+/* Run a closure inside an open transaction and turn a doomed success into its failure. While it
+ * runs, this thread is inside of the store: see tide_tx_is_inside. */
 tide_status tide_tx_run(tide_tx *tx, tide_tx_fn *fn, void *arg, tide_error *err);
 
 /* Is this thread running a closure of this store? */
@@ -241,7 +242,8 @@ TIDE_MUST_CHECK tide_status tide_tx_script(tide_tx *tx, const char *text, tide_e
 
 void tide_query_pool_done(tide_query_pool *pool);
 
-/* sqlite_connection.c: the library at run time ("3.51.3", 3051003), and its header at build time. */
+/* sqlite_connection.c: the library at run time ("3.51.3", 3051003), and its header at build
+ * time. */
 const char *tide_sqlite_version(void);
 int tide_sqlite_version_number(void);
 const char *tide_sqlite_version_built(void);
@@ -250,8 +252,9 @@ const char *tide_sqlite_version_built(void);
 tide_status tide_store_migrate(tide_store *store, const tide_migration *migrations,
                                tide_error *err);
 
-/* store.c: tide_store_open with these migrations instead of all of this program's. With the first alone a store has the core's
- * tables and no others: tests that make thousands of stores do not pay for the rest. */
+/* store.c: tide_store_open with these migrations instead of all of this program's. With the first
+ * alone a store has the core's tables and no others: tests that make thousands of stores do not pay
+ * for the rest. */
 tide_status tide_store_open_with(tide_store **out, const char *url,
                                  const tide_store_options *options,
                                  const tide_migration *migrations, tide_error *err);

@@ -190,8 +190,8 @@ typedef struct check {
     tide_identity known;   /* the newest epoch that was ever seen of this session; epoch 0: none */
     bool is_known_missing; /* ... and this history lacks it */
     bool is_known_real;    /* ... and this history has it, not one in its stead */
-    /* PostgreSQL, of that epoch: the newest start of the server that was seen, and a position in the
-     * WAL that was durable; 0: not known. */
+    /* PostgreSQL, of that epoch: the newest start of the server that was seen, and a position in
+     * the WAL that was durable; 0: not known. */
     tide_server_start known_start;
     uint64_t known_wal;
     bool is_start_missing; /* this history lacks that start */
@@ -204,7 +204,8 @@ typedef struct check {
     bool is_tail_lost; /* ... because the log lost its end */
 } check;
 
-/* The parts of a PostgreSQL host: cluster/timeline/database.table. "-" is not known, and equals all. */
+/* The parts of a PostgreSQL host: cluster/timeline/database.table. "-" is not known, and equals
+ * all. */
 enum { HOST_PARTS = 3 };
 
 static bool is_same_part(const char *a, const char *b, int part)
@@ -262,8 +263,8 @@ static bool is_start_new(const check *c)
     return c->host.started[0] && !c->host.is_standby && strcmp(c->started, c->host.started) != 0;
 }
 
-/* The WAL, the server's starts: what shows that the files of the same server are older ones. Where the
- * server shows no timeline, every other start may be that of another server. */
+/* The WAL, the server's starts: what shows that the files of the same server are older ones. Where
+ * the server shows no timeline, every other start may be that of another server. */
 static void find_restored(const check *c, const char **reason, char evidence[EVIDENCE_SIZE])
 {
     const uint64_t end = c->next_wal > 0   ? c->next_wal
@@ -288,15 +289,15 @@ static void find_restored(const check *c, const char **reason, char evidence[EVI
     }
 }
 
-/* A crash behind the commit that began the epoch: the counters of the marker are of an earlier one, whose
- * loss has been reported. */
+/* A crash behind the commit that began the epoch: the counters of the marker are of an earlier one,
+ * whose loss has been reported. */
 static bool is_marker_older(const check *c)
 {
     return c->marker.mark >= 0 && c->marker.epoch < c->stored.identity.epoch;
 }
 
-/* A commit that is known here and not in the file: either the file was put back, or the log lost its
- * end, which needs one that was left behind. */
+/* A commit that is known here and not in the file: either the file was put back, or the log lost
+ * its end, which needs one that was left behind. */
 static bool find_loss(const check *c, const char **reason, char evidence[EVIDENCE_SIZE])
 {
     const bool is_tail = c->marker.is_logged || c->host.log_damage[0];
@@ -339,8 +340,8 @@ static void find_cut(const check *c, tide_engine engine, const char **reason,
                        c->known_start.id);
 }
 
-/* Known epochs never shrink: a history without one is not the store's, but that of an old primary or of an
- * older copy. */
+/* Known epochs never shrink: a history without one is not the store's, but that of an old primary
+ * or of an older copy. */
 static tide_status check_known(tide_tx *tx, check *c, tide_error *err)
 {
     const tide_identity *stored = &c->stored.identity;
@@ -379,8 +380,8 @@ static tide_status check_session(tide_store *store, const check *c, tide_error *
                      store->name, c->stored.identity.session_id, before);
 }
 
-/* A store of an older schema has no table of starts, and is only read; nor has one that was opened with a part of the
- * migrations. */
+/* A store of an older schema has no table of starts, and is only read; nor has one that was opened
+ * with a part of the migrations. */
 static bool has_starts(const tide_store *store)
 {
     return !store->is_older && store->migrations == tide_sql_migrations;
@@ -485,8 +486,8 @@ static tide_status begin_epoch(tide_tx *tx, check *c, const char *reason, const 
     return put_metadata(tx, "host", c->host.text, err);
 }
 
-/* Look again under the lock: another process may have done it. Begin an epoch if history was cut, and add
- * the server's start if it is new. */
+/* Look again under the lock: another process may have done it. Begin an epoch if history was cut,
+ * and add the server's start if it is new. */
 static tide_status record_change(tide_tx *tx, void *arg, tide_error *err)
 {
     check *c = arg;
@@ -513,7 +514,8 @@ static void remember(tide_store *store, const check *c)
     const tide_identity before = store->identity;
     const bool is_changed = before.epoch_id[0] && strcmp(before.epoch_id, now.epoch_id) != 0;
     store->identity = now;
-    /* A standby has a start of its own. The next transaction on the primary proves the primary's. */
+    /* A standby has a start of its own. The next transaction on the primary proves the
+     * primary's. */
     char started[TIDE_HOST_STARTED_SIZE];
     memcpy(started, store->host.started, sizeof started);
     store->host = c->host;
@@ -568,8 +570,8 @@ static void set_marker(tide_store *store, const check *c)
     tide_identity_marker_raise(store->marker, c->stored.mark, c->stored.identity.epoch);
 }
 
-/* A file that was deleted is made anew, as a store of its own: a reader that knows numbers of the one
- * before must learn it. */
+/* A file that was deleted is made anew, as a store of its own: a reader that knows numbers of the
+ * one before must learn it. */
 static void note_session(tide_store *store, const char *session_id)
 {
     tide_error ignored;
@@ -617,8 +619,8 @@ static tide_status establish_sqlite(tide_store *store, check *c, tide_error *err
     return TIDE_OK;
 }
 
-/* A cut is recorded also by a process that only reads: what proves it may be gone later, and its readers
- * would go back in one epoch. */
+/* A cut is recorded also by a process that only reads: what proves it may be gone later, and its
+ * readers would go back in one epoch. */
 static bool is_to_be_recorded(const tide_store *store, const check *c)
 {
     if (c->host.is_standby || c->is_known_missing || store->is_older)
@@ -633,7 +635,8 @@ static bool is_only_reader(tide_status status)
     return status == TIDE_E_DENIED;
 }
 
-/* Where the marker is depends on the session and the host: they are read first, and then checked against it. */
+/* Where the marker is depends on the session and the host: they are read first, and then checked
+ * against it. */
 static tide_status establish_postgres(tide_store *store, check *c, tide_error *err)
 {
     TIDE_TRY(store->ops->read(store, check_identity, c, true, err));

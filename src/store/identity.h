@@ -25,10 +25,10 @@ TIDE_MUST_CHECK tide_status tide_identity_recheck(tide_store *store,
                                                   const tide_identity_runner *runner,
                                                   tide_error *err);
 
-/* A caller that may write presents a position of this session in an epoch above all that were seen, which this
- * history lacks: proof that there is a newer one. On PostgreSQL it counts as seen, on this host, and
- * calls are refused with TIDE_E_MISMATCH until a server that has it answers, or an operator begins an
- * epoch above. Otherwise nothing. */
+/* A caller that may write presents a position of this session in an epoch above all that were seen,
+ * which this history lacks: proof that there is a newer one. On PostgreSQL it counts as seen, on
+ * this host, and calls are refused with TIDE_E_MISMATCH until a server that has it answers, or an
+ * operator begins an epoch above. Otherwise nothing. */
 void tide_identity_presented(tide_store *store, const tide_identity *seen);
 
 /* The newest epoch that was seen, if this history lacks it. */

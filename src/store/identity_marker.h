@@ -1,7 +1,7 @@
 /* identity_marker.h - what this host remembers of a store, outside of it (see identity.h, layer 2).
  *
- * A file of one page in <state directory>/identity-markers, one per session and file, mapped by every
- * process that writes the store:
+ * A file of one page in <state directory>/identity-markers, one per session and file, mapped by
+ * every process that writes the store:
  *
  *     mark       of the last commit that raised the store's own mark
  *     epoch      the greatest that the file was in
@@ -10,8 +10,9 @@
  *
  * Each commit moves it, after the sync and before the answer: its counters, or the mark where it
  * raised none. So it is never ahead of its file, unless the file went back or lost its tail, and
- * whatever follows a kill is found by the next open, whichever program recovered the file meanwhile.
- * A power cut loses at most the second since it was written out: old evidence, not false evidence.
+ * whatever follows a kill is found by the next open, whichever program recovered the file
+ * meanwhile. A power cut loses at most the second since it was written out: old evidence, not false
+ * evidence.
  *
  * The values never go down, even if several processes write them, except when an epoch begins.
  *
@@ -34,7 +35,8 @@ enum {
     TIDE_IDENTITY_MARKER_NAME_SIZE = 56,
 };
 
-/* The state directory, which may not exist yet; given overrides the rest, NULL does not. False: none. */
+/* The state directory, which may not exist yet; given overrides the rest, NULL does not. False:
+ * none. */
 bool tide_identity_marker_state_directory(const char *given,
                                           char out[TIDE_IDENTITY_MARKER_PATH_SIZE]);
 
@@ -63,9 +65,9 @@ typedef struct tide_marker_state {
 /* Read it before the file: the file may be ahead of what was read, not behind. */
 void tide_identity_marker_read(const tide_identity_marker *marker, tide_marker_state *out);
 
-/* The greatest epoch in any marker of this session on this host; 0: none. A file that was deleted and
- * restored has another inode and so another marker, and its earlier ones are the only memory of the
- * epochs between. */
+/* The greatest epoch in any marker of this session on this host; 0: none. A file that was deleted
+ * and restored has another inode and so another marker, and its earlier ones are the only memory of
+ * the epochs between. */
 int64_t tide_identity_marker_newest_epoch(const tide_identity_marker *marker);
 
 void tide_identity_marker_raise(tide_identity_marker *marker, int64_t mark, int64_t epoch);
@@ -93,10 +95,10 @@ bool tide_identity_marker_set_session(const char *state_dir, const char *path,
 
 /* ---- PostgreSQL: what was seen of the server ----
  *
- * `SESSION EPOCH EPOCH_ID START_NUMBER START_ID`, the newest epoch and start of the server, in one text
- * file per session, cluster and database: not per timeline, so that the primary that returns after a
- * failover is recognised. Synced, because nothing else remembers it. Beside it a marker as above, one
- * per epoch, whose mark is the last position in the WAL that was durable. */
+ * `SESSION EPOCH EPOCH_ID START_NUMBER START_ID`, the newest epoch and start of the server, in one
+ * text file per session, cluster and database: not per timeline, so that the primary that returns
+ * after a failover is recognised. Synced, because nothing else remembers it. Beside it a marker as
+ * above, one per epoch, whose mark is the last position in the WAL that was durable. */
 
 void tide_identity_marker_init_epoch(tide_store *store, const char *session_id, const char *host);
 TIDE_MUST_CHECK tide_status tide_identity_marker_read_epoch(const tide_store *store,
@@ -105,12 +107,13 @@ TIDE_MUST_CHECK tide_status tide_identity_marker_read_epoch(const tide_store *st
 void tide_identity_marker_write_epoch(tide_store *store, const tide_identity *identity,
                                       const tide_server_start *start);
 
-/* The greatest epoch of this session that was seen on this host, in any cluster and database; 0: none. */
+/* The greatest epoch of this session that was seen on this host, in any cluster and database; 0:
+ * none. */
 int64_t tide_identity_marker_newest_seen(const tide_store *store);
 
 /* 0: not known. */
 uint64_t tide_identity_marker_read_wal(const tide_store *store, int64_t epoch);
 
-/* Make store->marker the one of this epoch, and delete that of an older one; 0: keep none. The store's
- * identity_lock is held. */
+/* Make store->marker the one of this epoch, and delete that of an older one; 0: keep none. The
+ * store's identity_lock is held. */
 void tide_identity_marker_follow_epoch(tide_store *store, int64_t epoch);

@@ -1,10 +1,12 @@
-/* migration.h - the steps that bring the schema of a store, or of a part of it, up to this program's.
+/* migration.h - the steps that bring the schema of a store, or of a part of it, up to this
+ * program's.
  *
  * A set of migrations has a name and a table of its own that lists what was applied: the store's is
- * schema_version, the lake's lake_version. Steps are numbered from 1, forward only, each applied once
- * and recorded with the SHA-256 of its text. Two processes that start at once both succeed: the second
- * finds the work done. A set with a migration that this program does not have was written by a newer
- * one and is refused; one whose text differs from what was applied was altered, and is refused too.
+ * schema_version, the lake's lake_version. Steps are numbered from 1, forward only, each applied
+ * once and recorded with the SHA-256 of its text. Two processes that start at once both succeed:
+ * the second finds the work done. A set with a migration that this program does not have was
+ * written by a newer one and is refused; one whose text differs from what was applied was altered,
+ * and is refused too.
  *
  * Survives: all missing steps are one transaction of the caller's. A crash leaves the schema before
  * or after them. */

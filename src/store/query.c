@@ -155,7 +155,8 @@ static bool is_param_of_any_engine(const tide_sql *sql, const char *name)
     return false;
 }
 
-/* A mistake in calls that return no status: the transaction is doomed, and reports it at its end. */
+/* A mistake in calls that return no status: the transaction is doomed, and reports it at its
+ * end. */
 TIDE_PRINTF(2, 3) static void doom_misuse(const tide_query *query, const char *format, ...)
 {
     tide_error err;
@@ -169,8 +170,8 @@ TIDE_PRINTF(2, 3) static void doom_misuse(const tide_query *query, const char *f
     (void)tide_tx_doom(query->tx, status, &err);
 }
 
-/* A column is not of the type that its reader wants. The types of our own statements are tested, and their
- * tables are strict: then the row is not what was written. */
+/* A column is not of the type that its reader wants. The types of our own statements are tested,
+ * and their tables are strict: then the row is not what was written. */
 static void doom_type(const tide_query *query, const char *wanted)
 {
     const uintptr_t at = (uintptr_t)query->sql;

@@ -3,17 +3,18 @@
  *     SQLite       a reader's connection. An authorizer permits reading and refuses everything else
  *                  (writing, settings, other files, extensions) while the statement is prepared.
  *     PostgreSQL   a connection of its own, closed afterwards, in a READ ONLY transaction with a
- *                  statement_timeout. One statement (extended protocol) that begins as SELECT, WITH,
- *                  VALUES, TABLE, EXPLAIN or SHOW, names no function with effects and no table that
- *                  is not ours, and runs under a role without privileges where there can be one
- *                  (pg_query_guard.h).
+ *                  statement_timeout. One statement (extended protocol) that begins as SELECT,
+ *                  WITH, VALUES, TABLE, EXPLAIN or SHOW, names no function with effects and no
+ *                  table that is not ours, and runs under a role without privileges where there can
+ *                  be one (pg_query_guard.h).
  *
  * A daemon runs statements of callers on SQLite in a query process (runtime/query/query_process.h),
- * which opens the file by tide_readonly_db_open: time, memory and a crash are bounded there. Inside a
- * process nothing bounds the memory of a statement.
+ * which opens the file by tide_readonly_db_open: time, memory and a crash are bounded there. Inside
+ * a process nothing bounds the memory of a statement.
  *
- * Values have the kinds of the engine's types: integers I64, floating-point numbers F64, booleans BOOL
- * (PostgreSQL), bytes BLOB. Everything else is TEXT, also times ('YYYY-MM-DD HH:MM:SS.ffffff', UTC).
+ * Values have the kinds of the engine's types: integers I64, floating-point numbers F64, booleans
+ * BOOL (PostgreSQL), bytes BLOB. Everything else is TEXT, also times ('YYYY-MM-DD HH:MM:SS.ffffff',
+ * UTC).
  *
  * Threads: any; a tide_readonly_db belongs to one thread at a time.
  * Limits: one row is in memory at a time, and is no longer than bytes_max. */

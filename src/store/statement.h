@@ -15,8 +15,9 @@
 /* Called for each row. A failure ends the statement and is returned. */
 typedef tide_status tide_each_fn(tide_query *query, void *arg, tide_error *err);
 
-/* A query of this scope: declared, begun and bound, and ended with the scope. A failure is returned.
- * _ONE: as tide_tx_one, and TIDE_NONE is returned too. _BY: begun by a call that gets its address. */
+/* A query of this scope: declared, begun and bound, and ended with the scope. A failure is
+ * returned. _ONE: as tide_tx_one, and TIDE_NONE is returned too. _BY: begun by a call that gets its
+ * address. */
 #define TIDE_QUERY(query, tx, sql, err, ...)                                                       \
     TIDE_QUERY_BY(query, tide_query_start_binds, (tx), (sql), TIDE_BINDS(__VA_ARGS__), (err))
 #define TIDE_QUERY_ONE(query, tx, sql, err, ...)                                                   \
@@ -56,21 +57,22 @@ typedef tide_status tide_each_fn(tide_query *query, void *arg, tide_error *err);
 #define tide_store_number(out, store, sql, err, ...)                                               \
     tide_store_number_binds((out), (store), (sql), TIDE_BINDS(__VA_ARGS__), (err))
 
-/* The transaction writes for sure, and no other caller of this process writes: on PostgreSQL the flush follows its COMMIT in the
- * same pipeline, which saves a round trip through the connection that callers share. A hint. */
+/* The transaction writes for sure, and no other caller of this process writes: on PostgreSQL the
+ * flush follows its COMMIT in the same pipeline, which saves a round trip through the connection
+ * that callers share. A hint. */
 void tide_tx_flush_alone(tide_tx *tx);
 
-/* No other caller of this process writes, and nothing that the transaction locks is wanted by others: on PostgreSQL its COMMIT
- * itself waits for the disk, and no flush follows. A hint. */
+/* No other caller of this process writes, and nothing that the transaction locks is wanted by
+ * others: on PostgreSQL its COMMIT itself waits for the disk, and no flush follows. A hint. */
 void tide_tx_flush_by_commit(tide_tx *tx);
 
-/* tide_store_write_by_id runs the closure again because the response to an earlier commit of it was lost:
- * what it finds under its id is its own, if that run was to write it. */
+/* tide_store_write_by_id runs the closure again because the response to an earlier commit of it was
+ * lost: what it finds under its id is its own, if that run was to write it. */
 bool tide_tx_has_lost_run(const tide_tx *tx);
 
-/* Callers of this process that want the same kind of write at the same time share a transaction: fn runs it for all that
- * are queued under key (combiner.h). Returns when fn was called with `what`. TIDE_E_INVALID: as
- * tide_store_write refuses a call; fn was not called. */
+/* Callers of this process that want the same kind of write at the same time share a transaction: fn
+ * runs it for all that are queued under key (combiner.h). Returns when fn was called with `what`.
+ * TIDE_E_INVALID: as tide_store_write refuses a call; fn was not called. */
 TIDE_MUST_CHECK tide_status tide_store_combine(tide_store *store, int64_t key, void *what,
                                                tide_combiner_fn *fn, tide_error *err);
 

@@ -1,7 +1,9 @@
-/* statement_map.h - a connection's prepared statements, found by the catalogue entry they came from.
+/* statement_map.h - a connection's prepared statements, found by the catalogue entry they came
+ * from.
  *
- * Keys are addresses of tide_sql entries, which live as long as the program. Grows by doubling; never
- * shrinks; a connection that has prepared every statement of every catalogue holds that many entries.
+ * Keys are addresses of tide_sql entries, which live as long as the program. Grows by doubling;
+ * never shrinks; a connection that has prepared every statement of every catalogue holds that many
+ * entries.
  *
  * Threads: belongs to one connection. */
 #pragma once

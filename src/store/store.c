@@ -182,7 +182,8 @@ static void wait_for_users(tide_store *store)
 
 void tide_store_close(tide_store *store)
 {
-    /* A closure of the store would wait for itself. In a child process nothing of it can be closed without harm to the parent: it stays until the child ends. */
+    /* A closure of the store would wait for itself. In a child process nothing of it can be closed
+     * without harm to the parent: it stays until the child ends. */
     if (!store || store->pid != getpid() || tide_tx_is_inside(store))
         return;
     wait_for_users(store);

@@ -61,7 +61,8 @@ tide_status tide_store_url_parse(tide_store_url *out, const char *text, tide_err
         (int)len, text);
 }
 
-/* Password of the authority part: between the ':' after the user and the last '@' before the path. */
+/* Password of the authority part: between the ':' after the user and the last '@' before the
+ * path. */
 static void hide_authority(char *text)
 {
     char *authority = strstr(text, "://");

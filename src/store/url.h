@@ -3,8 +3,8 @@
  *     sqlite:PATH   PATH              a SQLite file
  *     postgres://...  postgresql://...  a PostgreSQL database, in libpq's own form
  *
- * A bare word before a colon is taken for a scheme, so that a mistyped engine is an error and not a file
- * name; a path with a colon is written sqlite:PATH or ./PATH.
+ * A bare word before a colon is taken for a scheme, so that a mistyped engine is an error and not a
+ * file name; a path with a colon is written sqlite:PATH or ./PATH.
  *
  * Threads: pure. */
 #pragma once

@@ -18,8 +18,8 @@ TIDE_MUST_CHECK bool tide_topics_add(tide_topics *topics, const char *topic);
 void tide_watch_signal(tide_store *store, const char *topic);
 void tide_watch_signal_topics(tide_store *store, const tide_topics *topics);
 
-/* A thread of an engine that looks after news from other processes. Its stop_fd becomes readable when it is to
- * end; it calls tide_watch_signal. */
+/* A thread of an engine that looks after news from other processes. Its stop_fd becomes readable
+ * when it is to end; it calls tide_watch_signal. */
 typedef struct tide_watcher {
     tide_store *store;
     int stop_fd;

@@ -115,7 +115,7 @@ void tide_worker_note_unfinished(tide_worker *worker, const char *work_item_id);
 TIDE_MUST_CHECK tide_status tide_worker_find_unfinished(tide_worker *worker, bool *is_some,
                                                         tide_error *err);
 
-/* worker_warden.c */
+/* worker_watchdog.c */
 void *tide_worker_warden(void *arg);
 /* With the lock held: the job must stop, for the first reason given. */
 void tide_worker_job_stop(tide_job *job, tide_job_stop why);

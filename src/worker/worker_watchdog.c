@@ -1,4 +1,4 @@
-/* worker_warden.c - who must stop, and when: before the lease ends, at the timeout, when the drain is over.
+/* worker_watchdog.c - who must stop, and when: before the lease ends, at the timeout, when the drain is over.
  *
  * Nothing here waits for the store, for a job or for a reader of events. */
 #include "worker/worker.h"

@@ -103,7 +103,8 @@ static void flipped_bits_in_the_file_cost_what_they_hit(void **state)
     (void)path;
     /* Behind the pages where tables and indexes begin, which the next case is about. */
     static const tide_sql last_root = {
-        TIDE_SQL_INIT, .name = "last_root",
+        TIDE_SQL_INIT,
+        .name = "last_root",
         .engine = {{.text = "SELECT max(rootpage) FROM sqlite_master"}},
     };
     int64_t first_page = 0;

@@ -70,7 +70,8 @@ int64_t ask_number(tide_store *store, const tide_sql *sql);
 #define ASK(store, text_)                                                                          \
     __extension__({                                                                                \
         static const tide_sql ask_sql_ = {                                                         \
-            TIDE_SQL_INIT, .name = "ask",                                                                         \
+            TIDE_SQL_INIT,                                                                         \
+            .name = "ask",                                                                         \
             .engine = {{.text = (text_)}, {.text = (text_)}},                                      \
         };                                                                                         \
         ask_number((store), &ask_sql_);                                                            \

@@ -129,7 +129,8 @@ typedef struct commit_count {
 static tide_status count_commits(tide_tx *tx, void *arg, tide_error *err)
 {
     static const tide_sql sql = {
-        TIDE_SQL_INIT, .name = "count_commits",
+        TIDE_SQL_INIT,
+        .name = "count_commits",
         .engine = {{.text = "SELECT count(*) FROM lake_commit"},
                    {.text = "SELECT count(*) FROM lake_commit"}},
     };

@@ -3,7 +3,8 @@
 #include "public.h"
 
 static const tide_sql create = {
-    TIDE_SQL_INIT, .name = "create", .engine = {{.text = "CREATE TABLE mine (n INTEGER)"}, {.text = NULL}}};
+    TIDE_SQL_INIT, .name = "create",
+    .engine = {{.text = "CREATE TABLE mine (n INTEGER)"}, {.text = NULL}}};
 static const char *const names[] = {"n"};
 static const tide_sql insert = {
     TIDE_SQL_INIT, .name = "insert",

@@ -158,7 +158,8 @@ static tide_status make_mistake(tide_tx *tx, void *arg, tide_error *err)
     if (which == NO_INTEGER) {
         TIDE_CLEANUP(tide_query_endp) tide_query *texts = NULL;
         static const tide_sql text = {
-            TIDE_SQL_INIT, .name = "a_text", .engine = {{.text = "SELECT 'a'"}, {.text = "SELECT 'a'::text"}}};
+            TIDE_SQL_INIT, .name = "a_text",
+            .engine = {{.text = "SELECT 'a'"}, {.text = "SELECT 'a'::text"}}};
         TIDE_TRY(tide_query_begin(&texts, tx, &text, err));
         TIDE_TRY(tide_query_step(texts, err));
         (void)tide_query_col_i64(texts);

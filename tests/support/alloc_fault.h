@@ -6,10 +6,10 @@
  *     -Wl,--wrap=aligned_alloc,--wrap=posix_memalign
  *
  * sends every such call made by code linked into the program itself (the test, the library's
- * objects, a static SQLite) through here. Shared libraries (libc's own strndup, asprintf, getline; libpq;
- * cmocka) keep the real allocator and are neither counted nor failed. The sanitizers' allocators
- * stand behind this one and go on working. With link-time optimisation the linker may resolve
- * calls before it wraps them: build without.
+ * objects, a static SQLite) through here. Shared libraries (libc's own strndup, asprintf, getline;
+ * libpq; cmocka) keep the real allocator and are neither counted nor failed. The sanitizers'
+ * allocators stand behind this one and go on working. With link-time optimisation the linker may
+ * resolve calls before it wraps them: build without.
  *
  * Between arming and alloc_fault_off() allocations are numbered 1, 2, 3...; a failed one returns
  * NULL with errno ENOMEM (posix_memalign returns ENOMEM), and realloc leaves the old block as it

@@ -1,6 +1,6 @@
 /* check.h - cmocka, and assertions about statuses.
  *
- * Includes cmocka with everything it wants before it, so a test includes this and not cmocka.h.
+ * Includes cmocka with everything it wants before it, so a test includes this and not <cmocka.h>.
  * A failed assertion prints the names of the statuses ("want OK, got E_BUSY"), the text of the
  * tide_error when one was given, and the source text of the call.
  *

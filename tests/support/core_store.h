@@ -1,9 +1,11 @@
 /* core_store.h - stores with the core's schema alone, for tests that make thousands of them.
  *
- * Most of the time it takes to make or open a store goes into the tables and triggers of work and journal. Who sweeps
- * what the store itself does (its files, its memory, its commits) needs none of them.
+ * Most of the time it takes to make or open a store goes into the tables and triggers of work and
+ * journal. Who sweeps what the store itself does (its files, its memory, its commits) needs none of
+ * them.
  *
- * Survives: as any store; opened by tide_store_open it gets the tables that it lacks. Threads: any. */
+ * Survives: as any store; opened by tide_store_open it gets the tables that it lacks. Threads:
+ * any. */
 #pragma once
 
 #include <tidemark/store.h>

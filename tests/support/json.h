@@ -1,4 +1,5 @@
-/* json.h - JSON that a program printed, as trees (base/text/json_tree.h). What is not as it should be fails the test.
+/* json.h - JSON that a program printed, as trees (base/text/json_tree.h). What is not as it should
+ * be fails the test.
  *
  * Threads: one. */
 #pragma once

@@ -31,18 +31,18 @@ bool prng_chance(prng *p, uint64_t num, uint64_t den);
 /* Fill len bytes. */
 void prng_fill(prng *p, void *out, size_t len);
 
-/* The seed of this run: TIDEMARK_SEED (decimal, 0x hexadecimal or 0 octal); else TIDEMARK_FIRST_SEED
- * plus default_seed; else default_seed. Printed on stderr with the line that repeats it. A value that
- * is no number ends the program: a run that was meant to repeat another must not silently be a
- * different one. */
+/* The seed of this run: TIDEMARK_SEED (decimal, 0x hexadecimal or 0 octal); else
+ * TIDEMARK_FIRST_SEED plus default_seed; else default_seed. Printed on stderr with the line that
+ * repeats it. A value that is no number ends the program: a run that was meant to repeat another
+ * must not silently be a different one. */
 uint64_t prng_seed_from_env(uint64_t default_seed);
 
-/* For tests that run many seeds. The one seed to repeat, if TIDEMARK_SEED names one; and the first of
- * all others: TIDEMARK_FIRST_SEED, or 1. */
+/* For tests that run many seeds. The one seed to repeat, if TIDEMARK_SEED names one; and the first
+ * of all others: TIDEMARK_FIRST_SEED, or 1. */
 bool prng_repeated_seed(uint64_t *seed);
 uint64_t prng_first_seed(void);
-/* The first of *count seeds: prng_first_seed() plus an offset of the test; or the one to repeat, and
- * *count is 1. */
+/* The first of *count seeds: prng_first_seed() plus an offset of the test; or the one to repeat,
+ * and *count is 1. */
 uint64_t prng_first_of(uint64_t *count, uint64_t offset);
 /* "seed N; repeat: TIDEMARK_SEED=N program" on stderr. */
 void prng_print_seed(uint64_t seed);

@@ -1,10 +1,10 @@
 /* store_fixture.h - one test case, run on every engine.
  *
- * STORE_CASE(f) makes two cmocka cases of a function: on a fresh SQLite file and on a fresh PostgreSQL
- * database, each with a virtual clock, the tables of test.sql and a directory of its own. The function
- * gets a store_test and does not know which engine it is on. On PostgreSQL the store's user is an ordinary
- * role that owns its database and nothing else. STORE_CASE_SUPERUSER is for a case that, beside the store,
- * does what only a superuser may.
+ * STORE_CASE(f) makes two cmocka cases of a function: on a fresh SQLite file and on a fresh
+ * PostgreSQL database, each with a virtual clock, the tables of test.sql and a directory of its
+ * own. The function gets a store_test and does not know which engine it is on. On PostgreSQL the
+ * store's user is an ordinary role that owns its database and nothing else. STORE_CASE_SUPERUSER is
+ * for a case that, beside the store, does what only a superuser may.
  *
  * What a case opens with store_test_open is closed at its end. */
 #pragma once

@@ -1,7 +1,7 @@
 /* caller.h - checks of what a caller of the public interface passes and what its functions return.
  *
- * A program in another language can pass NULL where a pointer is needed, and its functions can return any
- * number. Both are answered with TIDE_E_INVALID, and not with a crash or a guess. */
+ * A program in another language can pass NULL where a pointer is needed, and its functions can
+ * return any number. Both are answered with TIDE_E_INVALID, and not with a crash or a guess. */
 #pragma once
 
 #include <tidemark/error.h>
@@ -13,6 +13,6 @@
             return tide_fail((err), TIDE_E_INVALID, "%s: NULL, want %s", __func__, #pointers);     \
     } while (0)
 
-/* The status that a caller's function returned, if it is one. Else TIDE_E_INVALID, with a text that names
- * the number: by its sign alone it would pass for success or for a failure. */
+/* The status that a caller's function returned, if it is one. Else TIDE_E_INVALID, with a text that
+ * names the number: by its sign alone it would pass for success or for a failure. */
 TIDE_MUST_CHECK tide_status tide_callback_check(tide_status status, tide_error *err);

@@ -2,9 +2,9 @@
  *
  * The first member, `size_t size`, is the sizeof of the struct where the caller was compiled
  * (TIDE_<STRUCT>_INIT sets it). A later release adds members at the end, behind the padding of the
- * earlier one. A smaller size is an older caller: the members that it lacks are zero, the default. 0, or
- * a size that this library does not know, is TIDE_E_INVALID: the size was not set, or the caller is newer
- * and its new members would be ignored.
+ * earlier one. A smaller size is an older caller: the members that it lacks are zero, the default.
+ * 0, or a size that this library does not know, is TIDE_E_INVALID: the size was not set, or the
+ * caller is newer and its new members would be ignored.
  *
  * Threads: no state. */
 #pragma once
@@ -13,8 +13,8 @@
 
 #include <tidemark/error.h>
 
-/* Copy a caller's struct to *out, which has size bytes. name is that of the type, for the error. in NULL:
- * TIDE_E_INVALID. */
+/* Copy a caller's struct to *out, which has size bytes. name is that of the type, for the error. in
+ * NULL: TIDE_E_INVALID. */
 TIDE_MUST_CHECK tide_status tide_sized_copy(void *out, size_t size, const void *in,
                                             const char *name, tide_error *err);
 
@@ -26,7 +26,8 @@ TIDE_MUST_CHECK tide_status tide_sized_copy_optional(void *out, size_t size, con
 #define TIDE_SIZED_COPY_OPTIONAL(out, in, type, err)                                               \
     tide_sized_copy_optional((out), sizeof(type), (in), #type, (err))
 
-/* An array of them, all of one size. items is the caller's array if the size is ours, else a copy. */
+/* An array of them, all of one size. items is the caller's array if the size is ours, else a
+ * copy. */
 typedef struct tide_sized_list {
     void *items;
     void *given;

@@ -85,8 +85,9 @@ static void fix_decimal_point(char *text)
 
 enum { DECIMALS_SIZE = 32 };
 
-/* Numbers of few decimals, like prices. A double is the nearest one to at most one decimal number of 15 digits: if m / 10^k gives it back, those are the
- * shortest digits. NULL: none are found here. */
+/* Numbers of few decimals, like prices. A double is the nearest one to at most one decimal number
+ * of 15 digits: if m / 10^k gives it back, those are the shortest digits. NULL: none are found
+ * here. */
 static const char *find_decimals(char text[DECIMALS_SIZE], double number)
 {
     const double size = fabs(number);

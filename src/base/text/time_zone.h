@@ -4,8 +4,8 @@
  *     TIDE_TRY(tide_time_zone_load(&zone, "Europe/Berlin", err));
  *     local_s = utc_s + tide_time_zone_offset(zone, utc_s);
  *
- * The files are read directly: the process's TZ and the C library's state are not touched. Behind the
- * last transition of a file its rule counts (CET-1CEST,M3.5.0,M10.5.0/3).
+ * The files are read directly: the process's TZ and the C library's state are not touched. Behind
+ * the last transition of a file its rule counts (CET-1CEST,M3.5.0,M10.5.0/3).
  *
  * Local times are not unique. tide_time_zone_find maps one to the moment at which it occurs:
  *
@@ -27,8 +27,8 @@ enum { TIDE_TIME_ZONE_NAME_MAX = 64 };
 
 typedef struct tide_time_zone tide_time_zone;
 
-/* TIDE_E_INVALID: no name of a zone. TIDE_E_NOT_FOUND: this machine does not know it; the text names
- * the package. TIDE_E_DAMAGED: its file is no TZif file. "UTC" needs no file. */
+/* TIDE_E_INVALID: no name of a zone. TIDE_E_NOT_FOUND: this machine does not know it; the text
+ * names the package. TIDE_E_DAMAGED: its file is no TZif file. "UTC" needs no file. */
 TIDE_MUST_CHECK tide_status tide_time_zone_load(tide_time_zone **out, const char *name,
                                                 tide_error *err);
 void tide_time_zone_free(tide_time_zone *zone); /* takes NULL */

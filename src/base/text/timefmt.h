@@ -41,7 +41,7 @@ TIDE_MUST_CHECK tide_status tide_time_parse(int64_t *us, tide_view text);
  * after 0. TIDE_E_INVALID: anything else, or beyond int64; *us is then untouched. */
 TIDE_MUST_CHECK tide_status tide_duration_parse(int64_t *us, const char *text);
 
-/* A whole number of bytes, or of KiB, MiB, GiB or TiB ("64KiB"). Decimal units are refused: no reader
- * knows which KB was meant. TIDE_E_INVALID: anything else, or beyond int64; *bytes is then
+/* A whole number of bytes, or of KiB, MiB, GiB or TiB ("64KiB"). Decimal units are refused: no
+ * reader knows which KB was meant. TIDE_E_INVALID: anything else, or beyond int64; *bytes is then
  * untouched. */
 TIDE_MUST_CHECK tide_status tide_size_parse(int64_t *bytes, const char *text);

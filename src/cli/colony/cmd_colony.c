@@ -365,7 +365,7 @@ static tide_status print_audit(tide_cli *cli, const COLONY(AuditResponse) * answ
     for (size_t i = 0; i < answer->n_lines; i++) {
         const COLONY(AuditLine) *line = answer->lines[i];
         const COLONY(Ledger) *ledger = line->ledger;
-        const uint64_t numbers[] = {line->epoch,   ledger->first, ledger->head,
+        const uint64_t numbers[] = {line->epoch,    ledger->first, ledger->head,
                                     ledger->stored, ledger->dead,  ledger->filtered,
                                     ledger->void_,  ledger->lost,  ledger->pending};
         tide_cli_table_cell(&table, line->agent_id);

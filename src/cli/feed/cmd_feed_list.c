@@ -1,4 +1,4 @@
-/* cmd_feed_look.c - tidemark feed ls|show. */
+/* cmd_feed_list.c - tidemark feed ls|show. */
 #include "cli/feed/cmd_feed.h"
 
 #include <inttypes.h>

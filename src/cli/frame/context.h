@@ -22,7 +22,7 @@ enum { TIDE_CLI_CONTEXT_NAME_MAX = 64, TIDE_CLI_CONTEXT_PATH_MAX = 4096 };
 /* The options that a context may hold; ends with TIDE_CLI_OPTION_COUNT. */
 extern const tide_cli_option_id tide_cli_context_options[];
 
-/* Put the context in force, if there is one, into words->context: before they are settled. Of it
+/* Put the context in force, if there is one, into words->context: before they are resolved. Of it
  * only what the verb takes and, for verbs that serve, only the store. TIDE_E_INVALID: there is none
  * of this name; it is not what the verb needs. */
 TIDE_MUST_CHECK tide_status tide_cli_context_enter(tide_cli_args *words,

@@ -17,7 +17,8 @@
 TIDE_MUST_CHECK tide_status tide_cli_listener_options(tide_cli *cli, tide_log *log,
                                                       tide_listener_options *out, tide_error *err);
 
-/* --export-dir, absolute and without links; out is "" where it is not given. TIDE_E_INVALID: it is no directory. */
+/* --export-dir, absolute and without links; out is "" where it is not given. TIDE_E_INVALID: it is
+ * no directory. */
 TIDE_MUST_CHECK tide_status tide_cli_export_dir(const tide_cli *cli, char out[PATH_MAX],
                                                 tide_error *err);
 

@@ -263,9 +263,9 @@ static tide_status set_outside(tide_cli_args *words, tide_cli_option_id id,
 }
 
 /* All lines of a file (NULL: none) that are about this option; several only where it collects. */
-static tide_status settle_from_file(tide_cli_args *words, const tide_options_file *file,
-                                    tide_cli_option_id id, const tide_cli_option *option,
-                                    int *pool_count, tide_error *err)
+static tide_status resolve_from_file(tide_cli_args *words, const tide_options_file *file,
+                                     tide_cli_option_id id, const tide_cli_option *option,
+                                     int *pool_count, tide_error *err)
 {
     for (int i = 0; file && i < file->count; i++) {
         const tide_setting *setting = &file->settings[i];
@@ -282,19 +282,19 @@ static tide_status settle_from_file(tide_cli_args *words, const tide_options_fil
 }
 
 /* What the command line does not say. */
-static tide_status settle_from_outside(tide_cli_args *words, tide_cli_option_id id,
-                                       const tide_cli_option *option, const char *what,
-                                       int *pool_count, tide_error *err)
+static tide_status resolve_from_outside(tide_cli_args *words, tide_cli_option_id id,
+                                        const tide_cli_option *option, const char *what,
+                                        int *pool_count, tide_error *err)
 {
     const char *outside = option->environment ? getenv(option->environment) : NULL;
     if (words->given[TIDE_CLI_CONTEXT])
-        TIDE_TRY(settle_from_file(words, words->context, id, option, pool_count, err));
+        TIDE_TRY(resolve_from_file(words, words->context, id, option, pool_count, err));
     if (!words->text[id] && outside && *outside)
         TIDE_TRY(set_outside(words, id, option, outside, option->environment, err));
     else if (!words->text[id])
-        TIDE_TRY(settle_from_file(words, words->file, id, option, pool_count, err));
+        TIDE_TRY(resolve_from_file(words, words->file, id, option, pool_count, err));
     if (!words->text[id])
-        TIDE_TRY(settle_from_file(words, words->context, id, option, pool_count, err));
+        TIDE_TRY(resolve_from_file(words, words->context, id, option, pool_count, err));
     if (!words->text[id] && !(outside && *outside) && option->fallback)
         TIDE_TRY(set_value(words, id, option, option->fallback, what, err));
     if (words->text[id] && option->type == TIDE_CLI_TEXTS && words->list[id].count == 0)
@@ -302,8 +302,8 @@ static tide_status settle_from_outside(tide_cli_args *words, tide_cli_option_id 
     return TIDE_OK;
 }
 
-static tide_status settle_option(tide_cli_args *words, const tide_cli_takes *takes,
-                                 tide_cli_option_id id, int *pool_count, tide_error *err)
+static tide_status resolve_option(tide_cli_args *words, const tide_cli_takes *takes,
+                                  tide_cli_option_id id, int *pool_count, tide_error *err)
 {
     const tide_cli_option option = tide_cli_option_for(takes, id);
     char what[64];
@@ -316,7 +316,7 @@ static tide_status settle_option(tide_cli_args *words, const tide_cli_takes *tak
             add_to_list(words, id, words->uses[i].value, pool_count);
     }
     if (!words->given[id])
-        TIDE_TRY(settle_from_outside(words, id, &option, what, pool_count, err));
+        TIDE_TRY(resolve_from_outside(words, id, &option, what, pool_count, err));
     if (option.type == TIDE_CLI_TEXTS && words->list[id].count > option.max)
         return option.max == 1 ? tide_fail(err, TIDE_E_INVALID, "%s can be given once here", what)
                                : tide_fail(err, TIDE_E_INVALID,
@@ -357,7 +357,7 @@ static tide_status read_file(tide_cli_args *words, const tide_cli_takes *takes, 
     int unused = 0;
     if (!tide_cli_list_has(takes->takes, TIDE_CLI_CONFIG))
         return TIDE_OK;
-    TIDE_TRY(settle_option(words, takes, TIDE_CLI_CONFIG, &unused, err));
+    TIDE_TRY(resolve_option(words, takes, TIDE_CLI_CONFIG, &unused, err));
     if (!words->text[TIDE_CLI_CONFIG])
         return TIDE_OK;
     TIDE_ALLOC(words->file, 1, err);
@@ -372,7 +372,8 @@ static tide_status read_file(tide_cli_args *words, const tide_cli_takes *takes, 
     return TIDE_OK;
 }
 
-/* Old spellings, which help does not list: where a verb takes the new option and not the old one. */
+/* Old spellings, which help does not list: where a verb takes the new option and not the old
+ * one. */
 static void rename_old_spellings(tide_cli_args *words, const tide_cli_takes *takes)
 {
     static const struct {
@@ -407,7 +408,7 @@ tide_status tide_cli_args_resolve(tide_cli_args *words, const tide_cli_takes *ta
     TIDE_ALLOC(words->pool, pool_max, err);
     for (int id = 0; id < TIDE_CLI_OPTION_COUNT; id++)
         if (is_taken(takes, (tide_cli_option_id)id))
-            TIDE_TRY(settle_option(words, takes, (tide_cli_option_id)id, &pool_count, err));
+            TIDE_TRY(resolve_option(words, takes, (tide_cli_option_id)id, &pool_count, err));
     return TIDE_OK;
 }
 

@@ -142,12 +142,12 @@ typedef struct tide_cli_args {
     char *const *behind; /* what stood behind `--`, NULL at the end; NULL: there was none */
     const char *unknown; /* after a failure: the option that is none, without dashes; or NULL */
     size_t unknown_len;
-    bool has_bad_value; /* after a failure to settle: a value was wrong, not where it stood */
+    bool has_bad_value; /* after a failure to resolve: a value was wrong, not where it stood */
     tide_cli_use *uses; /* the options in the order given */
     int use_count;
     const char **pool;              /* of the lists */
     struct tide_options_file *file; /* of --config; NULL: none */
-    /* The one in force; NULL: none. Put there between parse and settle. */
+    /* The one in force; NULL: none. Put there between parse and resolve. */
     struct tide_options_file *context;
     bool given[TIDE_CLI_OPTION_COUNT]; /* stood on the command line */
     /* The rest is filled by tide_cli_args_resolve. */
@@ -160,13 +160,13 @@ typedef struct tide_cli_args {
  * value. To be given back (tide_cli_args_done) also after a failure; it then holds what stood
  * before the mistake. */
 TIDE_MUST_CHECK tide_status tide_cli_args_parse(tide_cli_args *out, int argc, char *const *argv,
-                                                 tide_error *err);
+                                                tide_error *err);
 void tide_cli_args_done(tide_cli_args *words);
 
 /* Check what was given against what a verb takes, and fill in the rest. TIDE_E_INVALID: an option
  * it does not take, a bad value, one that is missing. */
-TIDE_MUST_CHECK tide_status tide_cli_args_resolve(tide_cli_args *words,
-                                                  const tide_cli_takes *takes, tide_error *err);
+TIDE_MUST_CHECK tide_status tide_cli_args_resolve(tide_cli_args *words, const tide_cli_takes *takes,
+                                                  tide_error *err);
 
 /* After settling: one place is looked at, the store that the command line names, else the address,
  * else the store.

@@ -156,7 +156,7 @@ static void response_done(response *answer)
 }
 
 enum {
-    EXIT_LATER = 75,       /* EX_TEMPFAIL of sysexits.h: no answer, try again */
+    EXIT_LATER = 75,       /* EX_TEMPFAIL of <sysexits.h>: no answer, try again */
     EXIT_CANNOT_RUN = 126, /* as shells have it */
     EXIT_NO_COMMAND = 127,
     EXIT_SIGNAL = 128, /* and the signal's number */

@@ -30,7 +30,7 @@ enum {
 
 /* ---- file system ---- */
 
-/* Not all of these are in linux/magic.h. */
+/* Not all of these are in <linux/magic.h>. */
 typedef struct file_system {
     uint32_t magic;
     const char *name;

@@ -192,7 +192,8 @@ static bool is_visible(tide_view text)
     return true;
 }
 
-/* A header that does not fit or that HTTP cannot carry is left out: an answer without it is better than none. */
+/* A header that does not fit or that HTTP cannot carry is left out: an answer without it is better
+ * than none. */
 static void add_field(tide_call *call, bool is_trailer, const char *name, tide_view value)
 {
     TIDE_CLEANUP(tide_buffer_done) tide_buffer text = tide_buffer_of(METADATA_VALUE_MAX);

@@ -1,4 +1,5 @@
-/* call_feed.c - the body of a request: gathered, taken apart into messages, unpacked, and handed to the method. */
+/* call_body.c - the body of a request: gathered, taken apart into messages, unpacked, and handed to
+ * the method. */
 #include <stdlib.h>
 #include <string.h>
 
@@ -21,7 +22,8 @@ bool tide_call_wants_body(const tide_call *call)
     return !call->is_input_over && !has_ended((tide_call *)call);
 }
 
-/* Why bytes were not taken. needed_len: what the request holds at one time to be read, as far as known. */
+/* Why bytes were not taken. needed_len: what the request holds at one time to be read, as far as
+ * known. */
 static void refuse_bytes(tide_call *call, tide_status status, size_t needed_len)
 {
     tide_net_counters *counters = &call->site->counters;
@@ -45,8 +47,8 @@ static void refuse_bytes(tide_call *call, tide_status status, size_t needed_len)
     tide_charged_buffer_done(&call->body);
 }
 
-/* Unpack slice by slice, and charge for what has grown after each: a bomb is stopped by the limit, or by what the budget
- * has left, at most one slice's output later. */
+/* Unpack slice by slice, and charge for what has grown after each: a bomb is stopped by the limit,
+ * or by what the budget has left, at most one slice's output later. */
 static tide_status unpack_into(tide_charged_buffer *plain, tide_view packed, tide_coding coding,
                                size_t limit, tide_error *err)
 {
@@ -304,7 +306,8 @@ bool tide_call_is_congested(tide_call *call)
     return is_congested;
 }
 
-/* Hand the oldest message, or the end, to the receiver. false: there is nothing, or no receiver now. */
+/* Hand the oldest message, or the end, to the receiver. false: there is nothing, or no receiver
+ * now. */
 static bool deliver_next(tide_call *call)
 {
     tide_call_lock(call);

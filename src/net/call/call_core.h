@@ -1,16 +1,22 @@
-/* call_core.h - a call as the transports see it: opened by headers, fed with a body, read for its answer.
+/* call_core.h - a call as the transports see it: opened by headers, fed with a body, read for its
+ * answer.
  *
- * HTTP/1.1 and HTTP/2 share everything between "the headers are in" and "these bytes are the answer":
+ * HTTP/1.1 and HTTP/2 share everything between "the headers are in" and "these bytes are the
+ * answer":
  *
- *     tide_call_open      finds the route, authorises, and gives a call; a refused one has ended already
- *     tide_call_feed      bytes of the body, as they come; above a limit the call ends with the code for it
+ *     tide_call_open      finds the route, authorises, and gives a call; a refused one has ended
+ *                         already
+ *     tide_call_feed      bytes of the body, as they come; above a limit the call ends with the
+ *                         code for it
  *     tide_call_feed_end  the body is complete: the method runs
  *     tide_call_step      messages are delivered, waiting functions are called, deadlines looked at
- *     tide_call_response    true once the answer's head is known; then tide_call_read, and trailers at its end
+ *     tide_call_response    true once the answer's head is known; then tide_call_read, and trailers
+ *                           at its end
  *     tide_call_leave     the transport lets go: what has not ended is cancelled
  *
- * News from other threads reach the loop through the wake function, called with the call's lock held: it only notes
- * that the connection wants a step. After tide_call_leave it is never called again.
+ * News from other threads reach the loop through the wake function, called with the call's lock
+ * held: it only notes that the connection wants a step. After tide_call_leave it is never called
+ * again.
  *
  * Threads: the functions here belong to the loop, except for tide_call_run. */
 #pragma once
@@ -160,7 +166,8 @@ void tide_call_run(tide_call *call);
 /* The same, here or on a thread that may wait, as the method's row says. */
 void tide_call_dispatch(tide_call *call);
 
-/* Free what was received of a body that is not wanted; one that is complete belongs to the method. */
+/* Free what was received of a body that is not wanted; one that is complete belongs to the
+ * method. */
 void tide_call_drop_body(tide_call *call);
 
 /* Returns when the next deadline is due; INT64_MAX: none. */
@@ -186,7 +193,8 @@ size_t tide_call_read(tide_call *call, void *out, size_t size, bool *is_end);
 /* The body breaks off: its reader must not take it for complete. */
 bool tide_call_is_torn(tide_call *call);
 
-/* The trailers of a gRPC call that has ended: status, message, details, the method's own. TIDE_E_NOMEM. */
+/* The trailers of a gRPC call that has ended: status, message, details, the method's own.
+ * TIDE_E_NOMEM. */
 TIDE_MUST_CHECK tide_status tide_call_trailers(tide_call *call, tide_head *out);
 
 /* ---- shared by the files of a call ---- */

@@ -110,8 +110,8 @@ static bool find_route(tide_call *call)
     return true;
 }
 
-/* HTTP/2 may name the host twice, and a proxy may route by the one that we do not look at. The reader of HTTP/1.1 heads
- * has checked Host already. */
+/* HTTP/2 may name the host twice, and a proxy may route by the one that we do not look at. The
+ * reader of HTTP/1.1 heads has checked Host already. */
 static bool check_host(tide_call *call)
 {
     const char *authority = tide_head_text(&call->request, ":authority");

@@ -1,4 +1,5 @@
-/* call_response.c - a call's answer as the transport reads it: its end, its head, its bytes, its trailers. */
+/* call_response.c - a call's answer as the transport reads it: its end, its head, its bytes, its
+ * trailers. */
 #include <assert.h>
 #include <math.h>
 #include <stdarg.h>
@@ -78,7 +79,8 @@ static tide_status_details details_of(const tide_ending *ending)
     };
 }
 
-/* The body of an HTTP answer that is a failure: google.rpc.Status, as protobuf to those who speak it. */
+/* The body of an HTTP answer that is a failure: google.rpc.Status, as protobuf to those who speak
+ * it. */
 static void queue_failure(tide_call *call, const tide_ending *ending)
 {
     const tide_status_details details = details_of(ending);
@@ -101,7 +103,8 @@ static void queue_failure(tide_call *call, const tide_ending *ending)
     tide_call_queue(call, bytes, len);
 }
 
-/* What goes into grpc-status-details-bin: what the method gave, or what the rest says beyond code and message. */
+/* What goes into grpc-status-details-bin: what the method gave, or what the rest says beyond code
+ * and message. */
 static void copy_details(tide_call *call, const tide_ending *ending)
 {
     if (ending->details.len > 0 && ending->details.len <= DETAILS_MAX) {

@@ -1,4 +1,5 @@
-/* call_send.c - a call's answer as its method gives it: messages, replies, bodies of HTTP routes. */
+/* call_send.c - a call's answer as its method gives it: messages, replies, bodies of HTTP
+ * routes. */
 #include <assert.h>
 #include <stdlib.h>
 #include <string.h>
@@ -72,7 +73,8 @@ void tide_call_free_piece(tide_call *call, tide_piece *piece)
     free(piece);
 }
 
-/* Small steps as long as its address holds much already: each reader may have one message waiting then. */
+/* Small steps as long as its address holds much already: each reader may have one message waiting
+ * then. */
 bool tide_call_is_held_back(const tide_call *call)
 {
     const tide_site *site = call->site;
@@ -155,7 +157,8 @@ static bool call_send_owned(tide_call *call, char *message, size_t len)
     const bool is_packed = wants_gzip && pack_bytes(call, &message, &len);
 
     tide_call_lock(call);
-    const bool is_over = call->queue_len > (size_t)call->site->limits.queue_len + response_max(call);
+    const bool is_over =
+        call->queue_len > (size_t)call->site->limits.queue_len + response_max(call);
     const bool has_room = !is_over && charge_response(call, len);
     const bool is_sent = has_room && queue_piece(call, message, len, is_packed, len);
     if (!has_room)
@@ -233,7 +236,7 @@ static void add_response_field(tide_call *call, const char *name, const char *va
 
 /* The whole body of an HTTP answer as it is sent, and its end. */
 static void respond_bytes(tide_call *call, int http_code, const char *content_type, char *body,
-                        size_t len, bool is_packed)
+                          size_t len, bool is_packed)
 {
     tide_call_lock(call);
     if (!charge_response(call, len)) {
@@ -255,7 +258,7 @@ static void respond_bytes(tide_call *call, int http_code, const char *content_ty
 }
 
 static void respond_body(tide_call *call, int http_code, const char *content_type, char *body,
-                       size_t len)
+                         size_t len)
 {
     const bool is_packed = call->accepts_gzip && pack_bytes(call, &body, &len);
     respond_bytes(call, http_code, content_type, body, len, is_packed);
@@ -337,7 +340,8 @@ void tide_call_respond_message(tide_call *call, const ProtobufCMessage *message)
         tide_call_respond_owned(call, bytes, len);
 }
 
-void tide_call_http_respond(tide_call *call, int http_code, const char *content_type, tide_view body)
+void tide_call_http_respond(tide_call *call, int http_code, const char *content_type,
+                            tide_view body)
 {
     assert(call->form == TIDE_FORM_RAW && http_code >= 200 && http_code <= 599);
     char *copy = copy_bytes(body);

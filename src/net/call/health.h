@@ -50,7 +50,8 @@ TIDE_CLEANUP_FN(tide_health_freep, tide_health, tide_health_free)
 TIDE_MUST_CHECK tide_status tide_health_set(tide_health *health, const char *name,
                                             tide_health_status status, tide_error *err);
 
-/* Something that all services need is missing: until it is back, those that are set as SERVING are reported as NOT_SERVING. */
+/* Something that all services need is missing: until it is back, those that are set as SERVING are
+ * reported as NOT_SERVING. */
 void tide_health_set_impaired(tide_health *health, bool is_impaired);
 
 /* TIDE_HEALTH_SERVICE_UNKNOWN: never set. */

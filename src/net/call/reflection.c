@@ -96,7 +96,8 @@ tide_status tide_reflection_add_methods(tide_reflection *reflection, const tide_
             return tide_fail(err, TIDE_E_INVALID, "%s is not the path of a method", method->path);
         const tide_view service =
             tide_view_bytes(method->path + 1, (size_t)(slash - method->path - 1));
-        /* A client asks for the file of every service that is listed, and gives up where there is none. */
+        /* A client asks for the file of every service that is listed, and gives up where there is
+         * none. */
         if (tide_descriptors_find_symbol(reflection->descriptors, service))
             TIDE_TRY(add_service(reflection, service, err));
     }
@@ -197,7 +198,7 @@ static tide_status append_services(const tide_reflection *reflection, tide_buffe
 }
 
 static tide_status append_response(const tide_reflection *reflection, uint32_t question,
-                                 tide_view asked, tide_buffer *out)
+                                   tide_view asked, tide_buffer *out)
 {
     const tide_descriptors *descriptors = reflection->descriptors;
     switch (question) {
@@ -220,7 +221,7 @@ static tide_status append_response(const tide_reflection *reflection, uint32_t q
 
 /* The scan has seen to it that this is a request; of a oneof the last member counts. */
 static tide_status append_request_response(const tide_reflection *reflection, tide_view request,
-                                   tide_buffer *out)
+                                           tide_buffer *out)
 {
     uint32_t question = 0;
     tide_view asked = tide_view_of("");
@@ -242,7 +243,7 @@ static tide_status append_request_response(const tide_reflection *reflection, ti
 }
 
 tide_status tide_reflection_respond(const tide_reflection *reflection, tide_view request,
-                                   tide_buffer *out, tide_error *err)
+                                    tide_buffer *out, tide_error *err)
 {
     TIDE_TRY(tide_protobuf_scan(&grpc__reflection__v1__server_reflection_request__descriptor,
                                 request, NULL, NULL, err));

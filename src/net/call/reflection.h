@@ -8,8 +8,9 @@
  * imports, the numbers of extensions, the list of services, or an error (in the message: the stream
  * goes on). Nothing is remembered between them. The two versions have the same bytes.
  *
- * The list of services is what was added and can be described, in the order of names; services whose
- * files are not in the set (OTLP) are served unlisted. Files are found whether they are served or not.
+ * The list of services is what was added and can be described, in the order of names; services
+ * whose files are not in the set (OTLP) are served unlisted. Files are found whether they are
+ * served or not.
  *
  * Threads: add everything first; from then on immutable. */
 #pragma once
@@ -39,7 +40,8 @@ TIDE_MUST_CHECK tide_status tide_reflection_new(tide_reflection **out, tide_view
 void tide_reflection_free(tide_reflection *reflection);
 TIDE_CLEANUP_FN(tide_reflection_freep, tide_reflection, tide_reflection_free)
 
-/* List the services of these rows that the set describes. The table must outlive the reflection. TIDE_E_LIMIT: too many.
+/* List the services of these rows that the set describes. The table must outlive the reflection.
+ * TIDE_E_LIMIT: too many.
  * TIDE_E_INVALID: a path that is not /service/method. */
 TIDE_MUST_CHECK tide_status tide_reflection_add_methods(tide_reflection *reflection,
                                                         const tide_method *methods,
@@ -48,5 +50,5 @@ TIDE_MUST_CHECK tide_status tide_reflection_add_methods(tide_reflection *reflect
 /* Append the ServerReflectionResponse to a ServerReflectionRequest. TIDE_E_INVALID: it is none.
  * TIDE_E_LIMIT, TIDE_E_NOMEM. On a failure out is as before. */
 TIDE_MUST_CHECK tide_status tide_reflection_respond(const tide_reflection *reflection,
-                                                   tide_view request, tide_buffer *out,
-                                                   tide_error *err);
+                                                    tide_view request, tide_buffer *out,
+                                                    tide_error *err);

@@ -1,8 +1,9 @@
 /* route.h - which function serves which path.
  *
- * Methods (call.h) are reached as gRPC and by POST; routes are plain HTTP: they see the body's bytes and answer with any
- * status and type. A route for GET serves HEAD too. Paths are compared exactly; a prefix route takes what no exact path
- * takes, the longest prefix first. Each entry counts its calls by gRPC code.
+ * Methods (call.h) are reached as gRPC and by POST; routes are plain HTTP: they see the body's
+ * bytes and answer with any status and type. A route for GET serves HEAD too. Paths are compared
+ * exactly; a prefix route takes what no exact path takes, the longest prefix first. Each entry
+ * counts its calls by gRPC code.
  *
  * Threads: filled before the server opens, then constant, except for the counts, which are atomics.
  * Limits: TIDE_ROUTES_MAX entries. */
@@ -45,15 +46,15 @@ TIDE_MUST_CHECK tide_status tide_routes_new(tide_routes **out, tide_error *err);
 void tide_routes_free(tide_routes *routes);
 TIDE_CLEANUP_FN(tide_routes_freep, tide_routes, tide_routes_free)
 
-/* The tables must outlive the routes; arg is handed to their functions. TIDE_E_INVALID: a path twice, or none.
- * TIDE_E_LIMIT. */
+/* The tables must outlive the routes; arg is handed to their functions. TIDE_E_INVALID: a path
+ * twice, or none. TIDE_E_LIMIT. */
 TIDE_MUST_CHECK tide_status tide_routes_add_methods(tide_routes *routes, const tide_method *table,
                                                     void *arg, tide_error *err);
 TIDE_MUST_CHECK tide_status tide_routes_add(tide_routes *routes, const tide_route *table, void *arg,
                                             tide_error *err);
 
-/* The entry for a request, or NULL. *has_path: some entry has the path, for another method; *allow then names the
- * methods that it has ("GET, HEAD"), borrowed. */
+/* The entry for a request, or NULL. *has_path: some entry has the path, for another method; *allow
+ * then names the methods that it has ("GET, HEAD"), borrowed. */
 tide_route_entry *tide_routes_find(const tide_routes *routes, const char *method, const char *path,
                                    bool *has_path, const char **allow);
 

@@ -112,15 +112,16 @@ typedef struct tide_client_options {
     int connection_max;   /* of a client without a hub; others: the hub's */
     tide_client_hub *hub; /* must outlive the client; NULL: one of its own */
     tide_backoff backoff; /* 100 ms to 5 s */
-    tide_client_count_fn
-        *count; /* of whole calls (tide_client_call, _post), on the caller's thread; NULL: none */
+    /* of whole calls (tide_client_call, _post), on the caller's thread; NULL: none */
+    tide_client_count_fn *count;
     void *count_arg;
     /* The bytes of responses that are not complete yet are added to it, of any number of clients;
      * must outlive them. NULL: not counted. */
     atomic_llong *held;
 } tide_client_options;
 
-/* A header field of a request. The value of a name that ends in "-bin" is bytes, others are visible ASCII and spaces. */
+/* A header field of a request. The value of a name that ends in "-bin" is bytes, others are visible
+ * ASCII and spaces. */
 typedef struct tide_client_field {
     const char *name; /* lower case */
     tide_view value;
@@ -157,8 +158,9 @@ void tide_client_response_done(tide_client_response *reply); /* fits TIDE_CLEANU
 /* The scheme to put before an address (HOST:PORT, unix:PATH, or with a scheme already). */
 const char *tide_client_scheme(const char *address, bool is_tls);
 
-/* The options are copied. TIDE_E_INVALID: no such target, files that are not what they should be (tls.h), a token that may
- * not be sent. TIDE_E_NOT_FOUND, TIDE_E_DENIED: a file. Does not connect yet. */
+/* The options are copied. TIDE_E_INVALID: no such target, files that are not what they should be
+ * (tls.h), a token that may not be sent. TIDE_E_NOT_FOUND, TIDE_E_DENIED: a file. Does not connect
+ * yet. */
 TIDE_MUST_CHECK tide_status tide_client_open(tide_client **out, const tide_client_options *options,
                                              tide_error *err);
 void tide_client_close(tide_client *client); /* takes NULL */
@@ -167,10 +169,10 @@ TIDE_CLEANUP_FN(tide_client_closep, tide_client, tide_client_close)
 /* End all calls, waits and streams with TIDE_E_INTERRUPTED; further ones end likewise. */
 void tide_client_stop(tide_client *client);
 
-/* One message each way. TIDE_OK: reply->message is the response. Otherwise the status of the server,
- * or TIDE_E_TIMEOUT, TIDE_E_UNAVAILABLE (never arrived), TIDE_E_OUTCOME_UNKNOWN, TIDE_E_DENIED
- * (certificates), TIDE_E_LIMIT (a message too large), TIDE_E_DAMAGED (an invalid response),
- * TIDE_E_INTERRUPTED. */
+/* One message each way. TIDE_OK: reply->message is the response. Otherwise the status of the
+ * server, or TIDE_E_TIMEOUT, TIDE_E_UNAVAILABLE (never arrived), TIDE_E_OUTCOME_UNKNOWN,
+ * TIDE_E_DENIED (certificates), TIDE_E_LIMIT (a message too large), TIDE_E_DAMAGED (an invalid
+ * response), TIDE_E_INTERRUPTED. */
 TIDE_MUST_CHECK tide_status tide_client_call(tide_client *client,
                                              const tide_client_request *request,
                                              tide_client_response *reply, tide_error *err);
@@ -183,7 +185,8 @@ TIDE_MUST_CHECK tide_status tide_client_post(tide_client *client,
 
 /* ---- streams ---- */
 
-/* Begin a call; request->message, if there is one, is sent. Returns before anything has arrived anywhere.
+/* Begin a call; request->message, if there is one, is sent. Returns before anything has arrived
+ * anywhere.
  * TIDE_E_INVALID: a path or field that cannot be sent. */
 TIDE_MUST_CHECK tide_status tide_client_begin(tide_client_stream **out, tide_client *client,
                                               const tide_client_request *request, tide_error *err);
@@ -202,8 +205,8 @@ TIDE_MUST_CHECK tide_status tide_client_next(tide_client_stream *stream, tide_bu
 /* Is there a message, or the end? Does not wait. */
 bool tide_client_is_ready(tide_client_stream *stream);
 
-/* Once next has returned TIDE_NONE or a failure: codes, fields and details; its message is empty. Borrowed until the
- * end. Before that head alone counts, once a message has come. */
+/* Once next has returned TIDE_NONE or a failure: codes, fields and details; its message is empty.
+ * Borrowed until the end. Before that head alone counts, once a message has come. */
 const tide_client_response *tide_client_stream_response(const tide_client_stream *stream);
 
 /* Abandon it; waiting calls get TIDE_E_INTERRUPTED. From any thread, until the end. */
@@ -215,8 +218,8 @@ TIDE_CLEANUP_FN(tide_client_endp, tide_client_stream, tide_client_end)
 
 /* ---- calls with a callback ---- */
 
-/* The end of a call, on the hub's thread, which must not wait: TIDE_OK and reply->message, which may
- * be moved (swap it for an initialised buffer), or a failure and its text. */
+/* The end of a call, on the hub's thread, which must not wait: TIDE_OK and reply->message, which
+ * may be moved (swap it for an initialised buffer), or a failure and its text. */
 typedef void tide_client_done_fn(void *arg, tide_status status, tide_client_response *reply,
                                  const char *text);
 

@@ -1,19 +1,23 @@
-/* client_connect.c - which transfer makes a connection, which waits, which shares one; see client_parts.h.
+/* client_connect.c - which transfer makes a connection, which waits, which shares one; see
+ * client_internal.h.
  *
  * Over TLS libcurl decides this by ALPN. Without TLS it must know that the
- * server speaks HTTP/2 ("prior knowledge"), and libcurl 7.88 then spoils every connection that it uses a second time
- * (fixed in 8.0: it put another layer of HTTP/2 on top). So a plain gRPC transfer is started in one of two ways:
+ * server speaks HTTP/2 ("prior knowledge"), and libcurl 7.88 then spoils every connection that it
+ * uses a second time (fixed in 8.0: it put another layer of HTTP/2 on top). So a plain gRPC
+ * transfer is started in one of two ways:
  *
  *     fresh     with prior knowledge, on a new connection, never on an existing one
  *     shared    without, on an existing connection, never on a new one: making a socket is refused
  *
- * The first transfer is fresh, those that come while it connects wait for it, all later ones are shared. A shared one
- * that finds no connection (closed meanwhile, or full) has sent nothing, and is started again as a fresh one.
+ * The first transfer is fresh, those that come while it connects wait for it, all later ones are
+ * shared. A shared one that finds no connection (closed meanwhile, or full) has sent nothing, and
+ * is started again as a fresh one.
  *
- * A server that has no such method, or does not like a token, answers at the headers of a request, and resets the stream when its body is still
- * to come. libcurl 7.88 loses an answer that it reads together with a reset. So headers and body of a short request leave
- * the machine as one: the socket is corked while libcurl writes both. What is lost all the same (a long body, a socket that cannot be corked)
- * is asked for again, where that is safe. */
+ * A server that has no such method, or does not like a token, answers at the headers of a request,
+ * and resets the stream when its body is still to come. libcurl 7.88 loses an answer that it reads
+ * together with a reset. So headers and body of a short request leave the machine as one: the
+ * socket is corked while libcurl writes both. What is lost all the same (a long body, a socket that
+ * cannot be corked) is asked for again, where that is safe. */
 #include <netinet/in.h>
 #include <netinet/tcp.h>
 #include <stdio.h>
@@ -118,7 +122,8 @@ static void start(tide_client_stream *stream, bool is_fresh)
     stream->start_count++;
     if (is_fresh)
         client->connecting = stream;
-    /* HTTP/2 over TLS alone: on a plain connection it means to share HTTP/2, and to begin nothing. */
+    /* HTTP/2 over TLS alone: on a plain connection it means to share HTTP/2, and to begin
+     * nothing. */
     (void)curl_easy_setopt(stream->easy, CURLOPT_HTTP_VERSION,
                            is_fresh ? (long)CURL_HTTP_VERSION_2_PRIOR_KNOWLEDGE
                                     : (long)CURL_HTTP_VERSION_2TLS);
@@ -171,8 +176,9 @@ void tide_client_connect_made(tide_client_stream *stream)
 
 /* ---- whole requests ---- */
 
-/* libcurl reports the socket of a transfer only when that is over, but its port earlier. Two sockets may have one port,
- * towards different machines: then the wrong one is corked for a moment. */
+/* libcurl reports the socket of a transfer only when that is over, but its port earlier. Two
+ * sockets may have one port, towards different machines: then the wrong one is corked for a
+ * moment. */
 void tide_client_connect_cork(tide_client_stream *stream, int port)
 {
     const int on = 1;
@@ -196,8 +202,9 @@ void tide_client_connect_uncork(tide_client_stream *stream)
 
 /* ---- once more ---- */
 
-/* The server has ended the stream, and how is not known; or it takes its leave of the connection (GOAWAY), which libcurl 7.88 calls an error of
- * the framing layer, also where the stream was not begun at all. */
+/* The server has ended the stream, and how is not known; or it takes its leave of the connection
+ * (GOAWAY), which libcurl 7.88 calls an error of the framing layer, also where the stream was not
+ * begun at all. */
 static bool has_lost_response(const tide_client_stream *stream, CURLcode result)
 {
     return stream->is_grpc && stream->is_idempotent &&

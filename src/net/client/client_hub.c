@@ -1,11 +1,12 @@
-/* client_hub.c - the thread that drives libcurl for its clients: see client_hub.h and client_parts.h.
+/* client_hub.c - the thread that drives libcurl for its clients: see client_hub.h and
+ * client_internal.h.
  *
  * libcurl names the sockets and the time it waits for, libevent reports their events. Streams that
- * are new, resumed or cancelled and clients that stop come in by two lists under the hub's lock; an eventfd
- * wakes the thread for them.
+ * are new, resumed or cancelled and clients that stop come in by two lists under the hub's lock; an
+ * eventfd wakes the thread for them.
  *
- * libcurl 7.88 walks through all connections that a multi handle keeps whenever a transfer leaves it: a hub for many clients has many
- * multi handles (rooms), and each client is in one of them. */
+ * libcurl 7.88 walks through all connections that a multi handle keeps whenever a transfer leaves
+ * it: a hub for many clients has many multi handles (rooms), and each client is in one of them. */
 #include "net/client/client_hub.h"
 
 #include <assert.h>
@@ -73,8 +74,9 @@ static void unlink_running(tide_client_stream *stream)
         stream->next_running->running_link = stream->running_link;
 }
 
-/* libcurl 7.88 does not look at a socket again for what it has read already while a transfer was sending (it loses the end of
- * an answer that comes before the end of a request): those that send much are asked to look, every moment. */
+/* libcurl 7.88 does not look at a socket again for what it has read already while a transfer was
+ * sending (it loses the end of an answer that comes before the end of a request): those that send
+ * much are asked to look, every moment. */
 static void nudge(evutil_socket_t fd, short what, void *arg);
 
 static void begin_sending(tide_client_stream *stream)
@@ -113,8 +115,8 @@ static void link_running(tide_client_stream *stream)
     client->running = stream;
 }
 
-/* Longer than a frame: libcurl writes it in several turns (see nudge), and is not through yet. What does not fit into the server's first window has to go
- * as it comes. */
+/* Longer than a frame: libcurl writes it in several turns (see nudge), and is not through yet. What
+ * does not fit into the server's first window has to go as it comes. */
 static bool is_half_written(const tide_client_stream *stream)
 {
     curl_off_t written = 0;
@@ -202,8 +204,9 @@ static void check_transfer(tide_client_stream *stream)
     tide_client_release(stream);
 }
 
-/* One at a time: a stream that was taken may be put into the list again at any moment, by others or by what is done here, and
- * its link is the list's then. What comes in meanwhile has rung the bell and is taken next time. */
+/* One at a time: a stream that was taken may be put into the list again at any moment, by others or
+ * by what is done here, and its link is the list's then. What comes in meanwhile has rung the bell
+ * and is taken next time. */
 static tide_client_stream *pop_one(tide_client_hub *hub)
 {
     tide_client_stream *stream = hub->pending;
@@ -354,9 +357,9 @@ static void go_on_everywhere(tide_client_hub *hub)
 
 /* ---- what libcurl waits for ---- */
 
-/* A socket that libcurl watches. libcurl 7.88 may leave bytes of an answer that it has read from the socket in a buffer of its own, and
- * wait for more on the socket before it looks at them, which never comes: so it is asked to look again, a few times, after
- * each time that something came. */
+/* A socket that libcurl watches. libcurl 7.88 may leave bytes of an answer that it has read from
+ * the socket in a buffer of its own, and wait for more on the socket before it looks at them, which
+ * never comes: so it is asked to look again, a few times, after each time that something came. */
 typedef struct watched {
     const room *room;
     evutil_socket_t fd;
@@ -688,7 +691,8 @@ void tide_client_hub_close(tide_client_hub *hub)
         (void)close(hub->bell_fd);
     (void)pthread_cond_destroy(&hub->gone);
     (void)pthread_mutex_destroy(&hub->lock);
-    /* libcurl 7.88 does not report every socket that it closes: not one whose call is cancelled while it connects. */
+    /* libcurl 7.88 does not report every socket that it closes: not one whose call is cancelled
+     * while it connects. */
     while (hub->orphans)
         tide_client_hub_bury(hub, hub->orphans);
     free(hub->sockets); /* after the last socket */

@@ -1,8 +1,8 @@
 /* client_hub.h - one thread that moves the bytes of many clients.
  *
- * A client without a hub has one of its own. A process with thousands of servers gives one hub to all their clients: a
- * connection then costs its socket and no thread, and an idle one costs nothing (libevent wakes for what has
- * happened, never for what waits).
+ * A client without a hub has one of its own. A process with thousands of servers gives one hub to
+ * all their clients: a connection then costs its socket and no thread, and an idle one costs
+ * nothing (libevent wakes for what has happened, never for what waits).
  *
  *     tide_client_hub_open(&hub, &(tide_client_hub_options){.connection_max = 8}, err)
  *     tide_client_open(&client, &(tide_client_options){.hub = hub, ...}, err)
@@ -10,7 +10,8 @@
  *     tide_client_close(client)      every client first
  *     tide_client_hub_close(hub)
  *
- * Threads: clients may be opened and closed while others speak, from any thread but the hub's own. */
+ * Threads: clients may be opened and closed while others speak, from any thread but the hub's
+ * own. */
 #pragma once
 
 #include <tidemark/error.h>

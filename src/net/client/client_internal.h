@@ -2,16 +2,16 @@
  *
  *     client.c          open, close
  *     client_hub.c      the thread that drives libcurl, for one client or for many
- *     client_ask.c      calls that end with a callback
+ *     client_call.c     calls that end with a callback
  *     client_connect.c  which transfer makes a connection, which waits, which shares one
  *     client_transfer.c libcurl's callbacks: bytes in and out of a transfer
- *     client_response.c   what an answer means
+ *     client_response.c what a response means
  *     client_stream.c   what callers do with a transfer
  *     client_call.c     whole calls, tried again
  *
- * A transfer is one HTTP exchange. Callers' threads and the hub's thread share it by its lock; its libcurl handle
- * is touched by the hub's thread alone, which tide_client_wake asks to check a transfer again. It is kept by
- * two references: the caller's and the thread's. */
+ * A transfer is one HTTP exchange. Callers' threads and the hub's thread share it by its lock; its
+ * libcurl handle is touched by the hub's thread alone, which tide_client_wake asks to check a
+ * transfer again. It is kept by two references: the caller's and the thread's. */
 #pragma once
 
 #include <pthread.h>
@@ -64,8 +64,8 @@ struct tide_client {
     tide_client_stream *connecting; /* who makes it */
 };
 
-/* Connections may outlive the client that made them, in libcurl's cache: so does their count. The thread's alone, once the
- * client is open. */
+/* Connections may outlive the client that made them, in libcurl's cache: so does their count. The
+ * thread's alone, once the client is open. */
 struct tide_client_sockets {
     tide_client_hub *hub;
     int count;
@@ -131,8 +131,8 @@ struct tide_client_stream {
     tide_status failure; /* our own: too large, not gRPC */
     char failure_text[TIDE_ERROR_TEXT_MAX];
     bool is_over;
-    tide_client_done_fn
-        *on_over; /* called once, by the hub's thread, when it is over; NULL: none */
+    /* called once, by the hub's thread, when it is over; NULL: none */
+    tide_client_done_fn *on_over;
     void *on_over_arg;
     int64_t begun_us;      /* of calls with a callback */
     bool was_unsent;       /* the server cannot have seen it */
@@ -160,7 +160,8 @@ int tide_client_hub_find(const tide_client_hub *hub, int port);
 /* On the thread: streams that wait for a connection are to be looked at, or need not be. */
 void tide_client_hub_step(tide_client *client);
 
-/* client_connect.c: all on the client's thread. Start a transfer, now or when there is a connection for it. */
+/* client_connect.c: all on the client's thread. Start a transfer, now or when there is a connection
+ * for it. */
 void tide_client_connect_start(tide_client_stream *stream);
 /* It has a connection, or will have none: no transfer waits for it any longer. */
 void tide_client_connect_made(tide_client_stream *stream);
@@ -171,7 +172,8 @@ void tide_client_connect_cork(tide_client_stream *stream, int port);
 void tide_client_connect_uncork(tide_client_stream *stream);
 /* It is over. */
 void tide_client_connect_end(tide_client_stream *stream);
-/* The count of a client that has closed while it had sockets, and its end, by the thread or by the close of the hub. */
+/* The count of a client that has closed while it had sockets, and its end, by the thread or by the
+ * close of the hub. */
 void tide_client_hub_adopt(tide_client_hub *hub, tide_client_sockets *sockets);
 void tide_client_hub_bury(tide_client_hub *hub, tide_client_sockets *sockets);
 
@@ -195,7 +197,8 @@ int64_t tide_client_retry_delay(tide_view details);
 /* client_call.c: call its callback, on the hub's thread. */
 void tide_client_finish_call(tide_client_stream *stream);
 
-/* client_stream.c: a transfer that the thread does not know yet (tide_client_wake); and one that it does. */
+/* client_stream.c: a transfer that the thread does not know yet (tide_client_wake); and one that it
+ * does. */
 TIDE_MUST_CHECK tide_status tide_client_make(tide_client_stream **out, tide_client *client,
                                              const tide_client_request *request, bool is_grpc,
                                              int64_t timeout_us, tide_error *err);

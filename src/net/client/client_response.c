@@ -1,4 +1,4 @@
-/* client_response.c - what an answer means: its header lines, its end; see client_parts.h. */
+/* client_response.c - what an answer means: its header lines, its end; see client_internal.h. */
 #include <ctype.h>
 #include <stdio.h>
 #include <stdlib.h>

@@ -1,4 +1,5 @@
-/* client_stream.c - what callers do with a transfer: begin, send, next, end; see client_parts.h. */
+/* client_stream.c - what callers do with a transfer: begin, send, next, end; see
+ * client_internal.h. */
 #include <inttypes.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -230,8 +231,9 @@ static tide_status client_request_set(tide_client_stream *stream,
     (void)curl_easy_setopt(easy, CURLOPT_PROXY, "");
     (void)curl_easy_setopt(easy, CURLOPT_PATH_AS_IS, 1L);
     (void)curl_easy_setopt(easy, CURLOPT_PIPEWAIT, 1L);
-    /* Connections are kept, not addresses: libcurl looks through all of the addresses that it keeps whenever a transfer ends, which
-     * thousands of targets pay for; and a target that moved is found at once. */
+    /* Connections are kept, not addresses: libcurl looks through all of the addresses that it keeps
+     * whenever a transfer ends, which thousands of targets pay for; and a target that moved is
+     * found at once. */
     (void)curl_easy_setopt(easy, CURLOPT_DNS_CACHE_TIMEOUT, 0L);
     (void)curl_easy_setopt(easy, CURLOPT_UPLOAD_BUFFERSIZE, (long)UPLOAD_LEN); /* a frame */
     if (stream->client->socket_path)

@@ -1,5 +1,5 @@
-/* client_transfer.c - libcurl's callbacks: bytes in and out of a transfer; see client_parts.h. All run on the client's
- * thread. */
+/* client_transfer.c - libcurl's callbacks: bytes in and out of a transfer; see client_internal.h.
+ * All run on the client's thread. */
 #include <stdarg.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -55,8 +55,9 @@ static size_t give_bytes(char *out, size_t size, size_t count, void *arg)
     return len;
 }
 
-/* There is a connection, and the request goes out next. libcurl sends it again by itself when a connection that was used
- * before breaks without an answer; but the server may have done what it was asked by then. */
+/* There is a connection, and the request goes out next. libcurl sends it again by itself when a
+ * connection that was used before breaks without an answer; but the server may have done what it
+ * was asked by then. */
 /* NOLINTNEXTLINE(readability-non-const-parameter): libcurl's type */
 static int begin_request(void *arg, char *to, char *from, int to_port, int from_port)
 {
@@ -71,8 +72,9 @@ static int begin_request(void *arg, char *to, char *from, int to_port, int from_
                                                                : CURL_PREREQFUNC_ABORT;
 }
 
-/* What is there as a whole travels with the headers: a server that answers without reading it (no such method, no such
- * token) resets the stream, and libcurl 7.88 loses the answer when it is still sending then. */
+/* What is there as a whole travels with the headers: a server that answers without reading it (no
+ * such method, no such token) resets the stream, and libcurl 7.88 loses the answer when it is still
+ * sending then. */
 static void set_body(tide_client_stream *stream)
 {
     CURL *easy = stream->easy;

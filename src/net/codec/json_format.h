@@ -1,4 +1,5 @@
-/* json_format.h - the options of tidemark/options.proto: how messages and fields look in plain JSON.
+/* json_format.h - the options of tidemark/options.proto: how messages and fields look in plain
+ * JSON.
  *
  * protobuf-c's descriptors have no options. scripts/build/json-formats reads them from the compiled
  * .proto files into a table; messages of files without plain_json are not in it.

@@ -1,4 +1,5 @@
-/* json_proto.h - protobuf messages as JSON and back, by descriptor: plain JSON or the proto3 mapping.
+/* json_proto.h - protobuf messages as JSON and back, by descriptor: plain JSON or the proto3
+ * mapping.
  *
  * Both directions work on the wire form, in one go and without building the message:
  *

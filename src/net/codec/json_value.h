@@ -25,6 +25,7 @@ const char *tide_json_read_integer(ProtobufCType type, tide_view number, uint64_
 const char *tide_json_read_real(ProtobufCType type, tide_view text, uint64_t *out);
 
 /* Append a value of the wire as JSON: integers, float, double, bool. Not for enums. is_plain: every
- * value as a number, or null where it is none; otherwise 64 bits, NaN and the infinities as strings. */
+ * value as a number, or null where it is none; otherwise 64 bits, NaN and the infinities as
+ * strings. */
 TIDE_MUST_CHECK tide_status tide_json_append_number(tide_buffer *out, ProtobufCType type,
                                                     uint64_t value, bool is_plain);

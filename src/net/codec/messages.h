@@ -1,4 +1,5 @@
-/* messages.h - everything about the bodies of calls: bounded decoding, JSON, compression, errors. */
+/* messages.h - everything about the bodies of calls: bounded decoding, JSON, compression,
+ * errors. */
 #pragma once
 
 #include "net/codec/inflate.h"

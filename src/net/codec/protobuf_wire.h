@@ -1,4 +1,5 @@
-/* protobuf_wire.h - fields of protobuf messages, appended one by one. base/bytes/protobuf_fields.h reads them.
+/* protobuf_wire.h - fields of protobuf messages, appended one by one. base/bytes/protobuf_fields.h
+ * reads them.
  *
  * The writers append one field each and return the buffer's status.
  *

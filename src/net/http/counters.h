@@ -2,7 +2,8 @@
  *
  * Requests by method and code are counted per route (route.h).
  *
- * Threads: atomics, relaxed: each number is right, two read together may be of different moments. */
+ * Threads: atomics, relaxed: each number is right, two read together may be of different
+ * moments. */
 #pragma once
 
 #include <stdatomic.h>

@@ -1,15 +1,18 @@
 /* h2.c - HTTP/2 for calls, on nghttp2: what a frame means.
  *
- * Flood protection, beside nghttp2's own (resets, continuations, unanswered pings): frames that cost us work and the
- * peer nothing (PING, SETTINGS, PRIORITY, empty DATA) fill a bucket that leaks at control_rate.
+ * Flood protection, beside nghttp2's own (resets, continuations, unanswered pings): frames that
+ * cost us work and the peer nothing (PING, SETTINGS, PRIORITY, empty DATA) fill a bucket that leaks
+ * at control_rate.
  *
- * Windows: bytes of a message that is being gathered are credited at once, because the budget bounds them; while
- * complete messages wait for a slow receiver nothing is credited, so a peer can be at most one window ahead.
+ * Windows: bytes of a message that is being gathered are credited at once, because the budget
+ * bounds them; while complete messages wait for a slow receiver nothing is credited, so a peer can
+ * be at most one window ahead.
  *
- * An answer may be complete before its request is (refused at the headers, too large). RFC 9113 8.1 lets us say so with
- * RST_STREAM(NO_ERROR), but clients lose the answer when the reset meets them sending. So what they send is thrown away,
- * and credited, until they have sent everything (a PING then makes them look at their socket); the reset comes when that takes longer than LINGER_US or is more than a
- * request may have. */
+ * An answer may be complete before its request is (refused at the headers, too large). RFC 9113 8.1
+ * lets us say so with RST_STREAM(NO_ERROR), but clients lose the answer when the reset meets them
+ * sending. So what they send is thrown away, and credited, until they have sent everything (a PING
+ * then makes them look at their socket); the reset comes when that takes longer than LINGER_US or
+ * is more than a request may have. */
 #include "net/http/h2.h"
 
 #include <stdlib.h>
@@ -69,7 +72,8 @@ static int count_reset(tide_h2 *h2)
     return 0;
 }
 
-/* A reset of what is over already takes nothing back. libcurl 7.88 sends one after every answer; more of them than answers are a flood like any other. */
+/* A reset of what is over already takes nothing back. libcurl 7.88 sends one after every answer;
+ * more of them than answers are a flood like any other. */
 static int count_late_reset(tide_h2 *h2)
 {
     if (h2->unreset_count == 0)
@@ -285,7 +289,8 @@ static int on_close(nghttp2_session *session, int32_t stream_id, uint32_t code, 
     return 0;
 }
 
-/* The answer is out, the request is not in: nobody wants the rest, but its sender has to hear us out. */
+/* The answer is out, the request is not in: nobody wants the rest, but its sender has to hear us
+ * out. */
 static int on_sent(nghttp2_session *session, const nghttp2_frame *frame, void *arg)
 {
     if (frame->hd.type == NGHTTP2_RST_STREAM)

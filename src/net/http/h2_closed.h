@@ -1,12 +1,13 @@
 /* h2_closed.h - what the ids of an HTTP/2 connection say about streams that do not exist any more.
  *
- * Ids of a peer rise. So an id that is not open and not above the highest seen belongs to a stream that is over, and
- * knowing that needs no memory. A frame on it is an error of the peer, with two exceptions that do need some:
+ * Ids of a peer rise. So an id that is not open and not above the highest seen belongs to a stream
+ * that is over, and knowing that needs no memory. A frame on it is an error of the peer, with two
+ * exceptions that do need some:
  *
- * - Ids that were skipped were never a stream. A request there is a new id that does not rise. The newest
- *   TIDE_H2_GAPS gaps are known; clients leave none.
- * - A stream that we reset ourselves may still have frames on their way. The newest TIDE_H2_RESETS of them are known,
- *   and of each as many bytes are tolerated as the peer had window for.
+ * - Ids that were skipped were never a stream. A request there is a new id that does not rise. The
+ *   newest TIDE_H2_GAPS gaps are known; clients leave none.
+ * - A stream that we reset ourselves may still have frames on their way. The newest TIDE_H2_RESETS
+ *   of them are known, and of each as many bytes are tolerated as the peer had window for.
  *
  * Threads: belongs to a connection. */
 #pragma once

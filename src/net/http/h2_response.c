@@ -66,7 +66,7 @@ static void note_progress(tide_h2_stream *stream, size_t len)
 }
 
 static ssize_t read_response(nghttp2_session *session, int32_t stream_id, uint8_t *out, size_t size,
-                           uint32_t *flags, nghttp2_data_source *source, void *arg)
+                             uint32_t *flags, nghttp2_data_source *source, void *arg)
 {
     (void)session;
     (void)stream_id;
@@ -147,8 +147,8 @@ static void step_response(tide_h2_stream *stream)
     stream->crowd = stream->crowd > h2->stream_count ? stream->crowd : h2->stream_count;
 }
 
-/* A reader that lets its answer lie is given up, one that takes it too slowly as well: those that share a connection
- * share what is asked of it. */
+/* A reader that lets its answer lie is given up, one that takes it too slowly as well: those that
+ * share a connection share what is asked of it. */
 static int64_t step_stall(tide_h2_stream *stream)
 {
     tide_h2 *h2 = stream->h2;
@@ -242,8 +242,8 @@ static bool receive(tide_h2 *h2, tide_view bytes)
     return false;
 }
 
-/* Follow the frames, up to the first byte behind the next complete head of one. Returns how many bytes that is; 0: no head is
- * complete in these bytes. */
+/* Follow the frames, up to the first byte behind the next complete head of one. Returns how many
+ * bytes that is; 0: no head is complete in these bytes. */
 static size_t find_frame(tide_h2 *h2, tide_view bytes)
 {
     size_t at = 0;
@@ -262,7 +262,8 @@ static size_t find_frame(tide_h2 *h2, tide_view bytes)
     return 0;
 }
 
-/* The library gets whole frames as they are found, because what may follow depends on what it made of them. */
+/* The library gets whole frames as they are found, because what may follow depends on what it made
+ * of them. */
 static bool receive_frames(tide_h2 *h2, tide_view bytes)
 {
     for (size_t end = find_frame(h2, bytes); end > 0; end = find_frame(h2, bytes)) {
@@ -311,8 +312,8 @@ static tide_view pull_h2(tide_conn *conn)
     return tide_view_bytes(bytes, (size_t)len);
 }
 
-/* The peer learns it in two steps, so that calls on their way are still taken: a notice now, and the last stream's
- * number when no call runs any more (step_patience). */
+/* The peer learns it in two steps, so that calls on their way are still taken: a notice now, and
+ * the last stream's number when no call runs any more (step_patience). */
 static void drain_h2(tide_conn *conn)
 {
     tide_h2 *h2 = (tide_h2 *)conn;

@@ -1,4 +1,5 @@
-/* h2_session.h - the inside of an HTTP/2 connection, shared by h2.c (what comes in) and h2_response.c (what goes out). */
+/* h2_session.h - the inside of an HTTP/2 connection, shared by h2.c (what comes in) and
+ * h2_response.c (what goes out). */
 #pragma once
 
 #include <nghttp2/nghttp2.h>
@@ -77,8 +78,8 @@ void tide_h2_credit(tide_h2_stream *stream);
 /* The peer goes too far: say so and close. Returns what a callback does. */
 int tide_h2_end_flood(tide_h2 *h2);
 
-/* A frame begins, and those before it have been received: may it be for its stream? If not, end_code says why. The library
- * ignores frames for streams that it does not know any more. */
+/* A frame begins, and those before it have been received: may it be for its stream? If not,
+ * end_code says why. The library ignores frames for streams that it does not know any more. */
 void tide_h2_check_frame(tide_h2 *h2, uint8_t type, int32_t stream_id, size_t len);
 
 /* The stream is gone: let go of its call. */

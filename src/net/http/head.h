@@ -1,8 +1,8 @@
 /* head.h - the header fields of a request or an answer, in order.
  *
- * Names are lower case. A field costs its name, its value and 32 bytes, as HTTP/2 counts a header list; a head that
- * would cost more than its maximum takes no more fields and says so (TIDE_E_LIMIT).
- * Values of names that end in "-bin" are bytes: decoded when they came from a peer.
+ * Names are lower case. A field costs its name, its value and 32 bytes, as HTTP/2 counts a header
+ * list; a head that would cost more than its maximum takes no more fields and says so
+ * (TIDE_E_LIMIT). Values of names that end in "-bin" are bytes: decoded when they came from a peer.
  *
  * Threads: a head belongs to one thread at a time. */
 #pragma once
@@ -51,5 +51,6 @@ size_t tide_head_count(const tide_head *head, const char *name);
 /* Does the name end in "-bin"? */
 bool tide_head_is_binary(tide_view name);
 
-/* A comma-separated list of tokens, as of Accept-Encoding, names this one with a weight above 0; case is ignored. */
+/* A comma-separated list of tokens, as of Accept-Encoding, names this one with a weight above 0;
+ * case is ignored. */
 bool tide_head_lists(const char *list, const char *token);

@@ -16,7 +16,8 @@ void tide_charged_buffer_done(tide_charged_buffer *held)
     held->charged = 0;
 }
 
-/* What the buffer will allocate when it has to take len bytes more: twice what it has, up to its maximum. */
+/* What the buffer will allocate when it has to take len bytes more: twice what it has, up to its
+ * maximum. */
 static size_t foresee_capacity(const tide_buffer *buffer, size_t len)
 {
     const size_t need = buffer->len + len;

@@ -116,8 +116,9 @@ static void end_body(tide_http1 *http1)
     tide_call_feed_end(http1->call);
 }
 
-/* Hand on content of a body. false: its call has ended meanwhile and is answered at once. The rest is not read, and the
- * connection is closed, whether or not these bytes were the last: how a peer's bytes are cut changes no answer. */
+/* Hand on content of a body. false: its call has ended meanwhile and is answered at once. The rest
+ * is not read, and the connection is closed, whether or not these bytes were the last: how a peer's
+ * bytes are cut changes no answer. */
 static bool feed_content(tide_http1 *http1, tide_view content)
 {
     tide_call_feed(http1->call, content);

@@ -2,12 +2,13 @@
  *
  *     head ---- opened (authorised) ---- body ---- answer ---- head ...
  *       |             |                                |
- *       |             100 Continue, if asked for       close: asked for, or the request was not read to its end
+ *       |             100 Continue, if asked for       close: asked for, or the request was not
+ *                                                      read to its end
  *       400, 408, 414, 431 and close: no byte behind a refused head is parsed
  *
- * One request at a time: bytes behind it are not taken before its answer is out, so a pipelining peer is bounded by what
- * its driver keeps. The head is gathered whole, read (http1_head.h); nothing of a body is kept before
- * the call that wants it is authorised.
+ * One request at a time: bytes behind it are not taken before its answer is out, so a pipelining
+ * peer is bounded by what its driver keeps. The head is gathered whole, read (http1_head.h);
+ * nothing of a body is kept before the call that wants it is authorised.
  *
  * A connection is made by tide_http1_new (conn.h) and driven as conn.h says.
  *

@@ -1,7 +1,8 @@
 /* http1_chunks.h - decoder of chunked bodies.
  *
- * Sizes have at most 8 hexadecimal digits, every line end is CR LF, a trailer line has a name and a colon. Extensions and
- * trailers are bounded and ignored. Anything else is refused: a proxy might read it differently.
+ * Sizes have at most 8 hexadecimal digits, every line end is CR LF, a trailer line has a name and a
+ * colon. Extensions and trailers are bounded and ignored. Anything else is refused: a proxy might
+ * read it differently.
  *
  * Threads: a decoder belongs to one thread at a time. */
 #pragma once
@@ -38,6 +39,7 @@ typedef struct tide_chunk_decoder {
 
 void tide_chunk_init(tide_chunk_decoder *decoder);
 
-/* Take bytes from the front of *in, up to the end of the body or of a run of its content, which *data is then (borrowed
- * from in; len 0: none). To be called until in is empty or the state is DONE or BAD. */
+/* Take bytes from the front of *in, up to the end of the body or of a run of its content, which
+ * *data is then (borrowed from in; len 0: none). To be called until in is empty or the state is
+ * DONE or BAD. */
 void tide_chunk_next(tide_chunk_decoder *decoder, tide_view *in, tide_view *data);

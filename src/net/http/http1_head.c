@@ -309,7 +309,8 @@ int tide_http1_head_read(tide_http1_head *out, tide_view bytes, size_t fields_ma
     out->body_len = found.body_len;
     out->is_kept_alive = !found.asks_close && (!out->is_http10 || found.asks_keep_alive);
     if (found.expect_count > 0 && !out->is_http10) {
-        out->expects_continue = found.expect_count == 1 && equals_ignoring_case(found.expect, "100-continue");
+        out->expects_continue =
+            found.expect_count == 1 && equals_ignoring_case(found.expect, "100-continue");
         out->expects_unknown = !out->expects_continue;
     }
     const tide_status status = copy_fields(&out->fields, bytes);

@@ -1,18 +1,21 @@
-/* http1_head.h - the one reader of HTTP/1.1 request heads: from bytes to method, target, framing and fields.
+/* http1_head.h - the one reader of HTTP/1.1 request heads: from bytes to method, target, framing
+ * and fields.
  *
  *     METHOD SP target SP HTTP/1.x CR LF
  *     name ":" OWS value OWS CR LF ...
  *     CR LF
  *
- * Two programs that read one request differently are how requests are smuggled past a proxy. So a head is either read
- * completely, or refused with a code and the connection closed; the caller parses no byte behind a refused head. In
- * particular:
+ * Two programs that read one request differently are how requests are smuggled past a proxy. So a
+ * head is either read completely, or refused with a code and the connection closed; the caller
+ * parses no byte behind a refused head. In particular:
  *
- * - Line ends are CR LF. There are no folded lines, no spaces before a colon, no control characters.
- * - Framing (Content-Length, Transfer-Encoding) is derived from all fields, before any limit applies: what a limit cuts
- *   off cannot hide a length. Each may be given once, never both; the only coding is "chunked", in HTTP/1.1 alone.
- * - Host is parsed whole (authority.h). With an absolute target it must name the same authority, because a proxy routes
- *   by one of them and we check the other.
+ * - Line ends are CR LF. There are no folded lines, no spaces before a colon, no control
+ *   characters.
+ * - Framing (Content-Length, Transfer-Encoding) is derived from all fields, before any limit
+ *   applies: what a limit cuts off cannot hide a length. Each may be given once, never both; the
+ *   only coding is "chunked", in HTTP/1.1 alone.
+ * - Host is parsed whole (authority.h). With an absolute target it must name the same authority,
+ *   because a proxy routes by one of them and we check the other.
  *
  * Threads: pure. Limits: TIDE_HTTP1_TARGET_MAX, and the cost of the fields (head.h). */
 #pragma once
@@ -45,8 +48,8 @@ enum { TIDE_HTTP1_NO_HTTP = 1 }; /* not a code: the first line is of no HTTP req
 
 /* Read a head that ends with its empty line, of fields that cost at most fields_max.
  * 0: *out is complete. 400, 414, 431, 503 (no memory): refused with that code; *wrong says why.
- * TIDE_HTTP1_NO_HTTP: the peer speaks something else (a bad preface of HTTP/2), and is owed no answer.
- * To be given back (done) in either case. */
+ * TIDE_HTTP1_NO_HTTP: the peer speaks something else (a bad preface of HTTP/2), and is owed no
+ * answer. To be given back (done) in either case. */
 int tide_http1_head_read(tide_http1_head *out, tide_view bytes, size_t fields_max,
                          const char **wrong);
 void tide_http1_head_done(tide_http1_head *head);

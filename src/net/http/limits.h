@@ -1,7 +1,8 @@
 /* limits.h - every limit of the network server, once.
  *
- * A row is a field of tide_net_limits, an option of the daemons, a line of the documentation and a test. Sizes are
- * bytes, times microseconds. What is above a limit is refused with a code that says so, and counted (counters.h).
+ * A row is a field of tide_net_limits, an option of the daemons, a line of the documentation and a
+ * test. Sizes are bytes, times microseconds. What is above a limit is refused with a code that says
+ * so, and counted (counters.h).
  *
  * Threads: constant data; a tide_net_limits is copied by whoever uses it. */
 #pragma once
@@ -92,8 +93,9 @@ const tide_net_limit_row *tide_net_limit_rows(size_t *count);
 
 void tide_net_limits_init(tide_net_limits *limits);
 
-/* How long a reader may have kept us waiting in all, when it has taken moved_len bytes and shares its connection with
- * crowd readers, itself included: write_us, and what the bytes take at write_rate. */
+/* How long a reader may have kept us waiting in all, when it has taken moved_len bytes and shares
+ * its connection with crowd readers, itself included: write_us, and what the bytes take at
+ * write_rate. */
 int64_t tide_net_limits_patience_us(const tide_net_limits *limits, uint64_t moved_len,
                                     size_t crowd);
 

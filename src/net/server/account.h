@@ -1,10 +1,11 @@
 /* account.h - what one address holds of the server's memory: its shares of the budgets.
  *
- *     site.budget  (budget_len)  <---- account.requests (peer_budget_len)  <---- bodies that come in
- *     site.answers (answer_len)  <---- account.answers  (peer_answer_len)  <---- answers that are made or wait
+ *     site.budget  (budget_len) <-- account.requests (peer_budget_len) <-- bodies that come in
+ *     site.answers (answer_len) <-- account.answers  (peer_answer_len) <-- responses
  *
- * One address can use up its share, never everybody's. An IPv6 peer is its /64 (peers.h). On this machine each user of an
- * address has a share (peer_owner.h), and so has each user of local sockets; all that cannot be told apart are one.
+ * One address can use up its share, never everybody's. An IPv6 peer is its /64 (peers.h). On this
+ * machine each user of an address has a share (peer_owner.h), and so has each user of local
+ * sockets; all that cannot be told apart are one.
  *
  * An account is kept by references, one per call, and goes with the last.
  *

@@ -2,7 +2,8 @@
  *
  *     127.0.0.1:4317   localhost:0   [::1]:4317   :4317 (every address)   unix:/run/tidemark.sock
  *
- * A unix socket's file that nobody listens on any more is replaced; one that somebody does is an error.
+ * A unix socket's file that nobody listens on any more is replaced; one that somebody does is an
+ * error.
  *
  * Threads: safe. Limits: TIDE_ADDRESS_TEXT_MAX. */
 #pragma once
@@ -19,7 +20,8 @@ enum { TIDE_ADDRESS_TEXT_MAX = 128, TIDE_ADDRESS_BACKLOG = 1024 };
 TIDE_MUST_CHECK tide_status tide_address_check(const char *text, tide_error *err);
 
 /* A socket that listens; the caller's. bound is where it does, with the port that was picked for 0.
- * TIDE_E_INVALID: not an address. TIDE_E_EXISTS: somebody listens there. TIDE_E_DENIED, TIDE_E_IO. */
+ * TIDE_E_INVALID: not an address. TIDE_E_EXISTS: somebody listens there. TIDE_E_DENIED,
+ * TIDE_E_IO. */
 TIDE_MUST_CHECK tide_status tide_address_listen(int *fd, const char *text,
                                                 char bound[TIDE_ADDRESS_TEXT_MAX], tide_error *err);
 

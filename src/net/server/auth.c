@@ -34,8 +34,8 @@ struct tide_auth {
     uint64_t salt; /* of the hashes of peers */
     pthread_mutex_t lock;
     tide_auth_rows rows;
-    uint64_t
-        generation; /* rises when the cache is emptied: answers on their way are not kept then */
+    /* rises when the cache is emptied: answers on their way are not kept then */
+    uint64_t generation;
     cached_token cache[TIDE_AUTH_CACHE];
     watched_peer peers[TIDE_AUTH_PEERS];
 };
@@ -109,7 +109,8 @@ tide_status tide_auth_open(tide_auth **out, const tide_auth_options *options, ti
 
 /* ---- who sends bad tokens ---- */
 
-/* The place of an address, without its port; FNV-1a, salted so that nobody can choose whom to share a place with. */
+/* The place of an address, without its port; FNV-1a, salted so that nobody can choose whom to share
+ * a place with. */
 static watched_peer *get_peer(tide_auth *auth, const char *peer)
 {
     const char *port = strrchr(peer, ':');
@@ -298,7 +299,8 @@ static tide_status name_nobody(const tide_auth *auth, const tide_credentials *gi
     else if (!is_own)
         (void)snprintf(name, sizeof name, "unknown user");
     TIDE_TRY(name_peer(out, name, role, err));
-    /* Where strangers may do as much it is not for the address. No browser gets at a local socket. */
+    /* Where strangers may do as much it is not for the address. No browser gets at a local
+     * socket. */
     if (role == options->stranger_role || strncmp(peer, "unix:", 5) == 0)
         return TIDE_OK;
     return tide_auth_check_host(given->host, given->origin, options->hosts, options->host_count,

@@ -11,7 +11,8 @@
 
 enum { NAME_SIZE = TIDE_AUTH_HOST_MAX + 2 }; /* with a dot and a terminator */
 
-/* "[::1]:80" is "::1", "127.0.0.1:80" is "127.0.0.1"; "::1", as in options, stays. false: none of these. */
+/* "[::1]:80" is "::1", "127.0.0.1:80" is "127.0.0.1"; "::1", as in options, stays. false: none of
+ * these. */
 static bool cut_host(char out[NAME_SIZE], const char *address)
 {
     struct in6_addr v6;

@@ -79,9 +79,9 @@ static void set_timer(tide_link *link, int64_t now_us, int64_t next_us)
     (void)event_add(link->timer, &wait);
 }
 
-/* Say that we have finished and wait a little for the peer to stop: a socket that is closed while bytes come in is
- * reset, and the answer might be lost with it. What comes until then is thrown away, LINGER_US long and no more than a
- * request may have. */
+/* Say that we have finished and wait a little for the peer to stop: a socket that is closed while
+ * bytes come in is reset, and the answer might be lost with it. What comes until then is thrown
+ * away, LINGER_US long and no more than a request may have. */
 static void begin_linger(tide_link *link, int64_t now_us)
 {
     if (link->conn) {
@@ -299,7 +299,8 @@ static void on_event(struct bufferevent *bev, short what, void *arg)
         tide_link_pump(link);
         return;
     }
-    /* The peer is gone, or has said everything: what was answered is still sent, what runs is cancelled. */
+    /* The peer is gone, or has said everything: what was answered is still sent, what runs is
+     * cancelled. */
     const bool can_send = (what & BEV_EVENT_EOF) && !link->is_lingering &&
                           evbuffer_get_length(bufferevent_get_output(bev)) > 0;
     if (!can_send) {

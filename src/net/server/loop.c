@@ -132,8 +132,9 @@ static void *run_loop(void *arg)
     (void)event_base_loop(loop->base, EVLOOP_NO_EXIT_ON_EMPTY);
     while (loop->links)
         tide_link_free(loop->links);
-    /* A TLS connection that has just written has put a callback off, which holds it: libevent frees the connection, and
-     * closes its socket, once that has run. Without the bell, which would break the loop again. */
+    /* A TLS connection that has just written has put a callback off, which holds it: libevent frees
+     * the connection, and closes its socket, once that has run. Without the bell, which would break
+     * the loop again. */
     (void)event_del(loop->bell);
     (void)event_base_loop(loop->base, EVLOOP_NONBLOCK);
     return NULL;

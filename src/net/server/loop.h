@@ -1,9 +1,10 @@
 /* loop.h - one thread that moves bytes, and the connections that belong to it.
  *
- * Others speak to a loop through its inbox: sockets that were accepted, links that want a step, orders to drain or to stop.
- * Nothing else of a loop or a link is touched by another thread.
+ * Others speak to a loop through its inbox: sockets that were accepted, links that want a step,
+ * orders to drain or to stop. Nothing else of a loop or a link is touched by another thread.
  *
- * Threads: tide_loop_new, _start, _hand_over, _order and tide_link_wake from any thread, the rest on the loop. */
+ * Threads: tide_loop_new, _start, _hand_over, _order and tide_link_wake from any thread, the rest
+ * on the loop. */
 #pragma once
 
 #include <event2/bufferevent.h>

@@ -1,6 +1,7 @@
 /* peers.h - how many connections each address has.
  *
- * An IPv6 peer is its /64: one host has as many addresses in it as it likes. Local sockets are nobody's.
+ * An IPv6 peer is its /64: one host has as many addresses in it as it likes. Local sockets are
+ * nobody's.
  *
  * Threads: safe. Limits: as many entries as there are open connections. */
 #pragma once

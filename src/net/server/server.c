@@ -44,7 +44,8 @@ static bool enter_peer(tide_server *server, const tide_peer_key *key, int64_t mo
     return tide_peers_enter(&server->shared.peers, key, site->limits.peer_connections + more);
 }
 
-/* Files ran out, or what connections may have of them: who calls waits in the kernel's queue until some are closed. */
+/* Files ran out, or what connections may have of them: who calls waits in the kernel's queue until
+ * some are closed. */
 static void wait_for_files(tide_server *server)
 {
     const struct timeval wait = {.tv_usec = ACCEPT_RETRY_US};
@@ -54,8 +55,9 @@ static void wait_for_files(tide_server *server)
     (void)event_add(server->retry, &wait);
 }
 
-/* On loop 0. What is above a limit takes the place of an idle connection, which its loop looks for; a few may be on their way there. The
- * rest is closed at once: that costs the peer as much as us. */
+/* On loop 0. What is above a limit takes the place of an idle connection, which its loop looks for;
+ * a few may be on their way there. The rest is closed at once: that costs the peer as much as
+ * us. */
 static void on_accept(struct evconnlistener *listener, evutil_socket_t fd, struct sockaddr *address,
                       int len, void *arg)
 {
@@ -235,8 +237,9 @@ static void free_server(tide_server *server)
     free(server);
 }
 
-/* glibc raises its own bounds after the first large block is freed, and then keeps tens of MiB per thread for ever. With
- * bounds that somebody has set it does not: large blocks go back to the system at once, the rest of a heap soon. */
+/* glibc raises its own bounds after the first large block is freed, and then keeps tens of MiB per
+ * thread for ever. With bounds that somebody has set it does not: large blocks go back to the
+ * system at once, the rest of a heap soon. */
 static void bound_allocator(void)
 {
 #ifdef __GLIBC__

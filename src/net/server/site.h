@@ -1,15 +1,16 @@
-/* site.h - what all connections of a server share: limits, budgets, counters, routes, who may come in.
+/* site.h - what all connections of a server share: limits, budgets, counters, routes, who may come
+ * in.
  *
- * A site is kept by references: the server has one, every call another, so a call that is answered late finds
- * everything it needs.
+ * A site is kept by references: the server has one, every call another, so a call that is answered
+ * late finds everything it needs.
  *
- * Authorisation happens once per request, when its headers are in and before any byte of its body is read. The hook is
- * called on a connection's loop: it must not wait. Without a hook everybody may do everything (a server that listens on
- * loopback alone).
+ * Authorisation happens once per request, when its headers are in and before any byte of its body
+ * is read. The hook is called on a connection's loop: it must not wait. Without a hook everybody
+ * may do everything (a server that listens on loopback alone).
  *
- * Memory: bodies are charged to budget, answers to answers, each with a share per address (account.h). What was freed of
- * large ones is given back to the system when little is held any more (tide_site_trim, at the end of a call): the
- * allocator would keep it.
+ * Memory: bodies are charged to budget, answers to answers, each with a share per address
+ * (account.h). What was freed of large ones is given back to the system when little is held any
+ * more (tide_site_trim, at the end of a call): the allocator would keep it.
  *
  * Threads: safe; the fields are constant once the site is in use, except for the atomics. */
 #pragma once
@@ -44,13 +45,13 @@ typedef struct tide_caller {
     tide_call_role role;
 } tide_caller;
 
-/* TIDE_OK: *out is who it is. TIDE_E_UNAUTHENTICATED: no or bad credentials. Anything else: the request is refused with
- * that status. */
+/* TIDE_OK: *out is who it is. TIDE_E_UNAUTHENTICATED: no or bad credentials. Anything else: the
+ * request is refused with that status. */
 typedef tide_status tide_authorise_fn(void *arg, const tide_credentials *given, tide_caller *out,
                                       tide_error *err);
 
-/* A call of this entry has ended, took_us after its headers were in. Called on any thread, with the call locked: it counts,
- * and does nothing else. */
+/* A call of this entry has ended, took_us after its headers were in. Called on any thread, with the
+ * call locked: it counts, and does nothing else. */
 typedef void tide_ended_fn(void *arg, const tide_route_entry *entry, int grpc_code,
                            int64_t took_us);
 

@@ -1,30 +1,35 @@
-/* tls.h - certificates and keys as the network layer uses them: opened, offered, renewed without a stop.
+/* tls.h - certificates and keys as the network layer uses them: opened, offered, renewed without a
+ * stop.
  *
- * A tide_tls holds the files of one side (certificate chain, key, the authorities its peers are checked against) and
- * the OpenSSL context made of them. Every new connection asks for the context of that moment; a connection that
- * exists keeps the one it began with.
+ * A tide_tls holds the files of one side (certificate chain, key, the authorities its peers are
+ * checked against) and the OpenSSL context made of them. Every new connection asks for the context
+ * of that moment; a connection that exists keeps the one it began with.
  *
  *     open ---- tide_tls_connection (each accept) ----------------------------- close
  *                    reload: files read again, checked as a whole, then exchanged
  *                            same bytes as before: TIDE_NONE
- *                            something wrong:      the old context stays, and the error says what is wrong
+ *                            something wrong:      the old context stays, and the error says what
+ *                                                  is wrong
  *
- * What is spoken: TLS 1.2 and 1.3; forward secrecy and authenticated encryption only (in 1.2: ECDHE with AES-GCM or
- * ChaCha20); the server's order of ciphers; no compression, no renegotiation. Sessions are never resumed (no
- * tickets, no cache): a peer proves who it is on every connection, so taking away its authority or its certificate
- * counts from the next connection on. ALPN: a server takes h2 before http/1.1, and a client that offers something
- * else only is refused; a client that offers nothing is taken for HTTP/1.1. A client offers both.
+ * What is spoken: TLS 1.2 and 1.3; forward secrecy and authenticated encryption only (in 1.2: ECDHE
+ * with AES-GCM or ChaCha20); the server's order of ciphers; no compression, no renegotiation.
+ * Sessions are never resumed (no tickets, no cache): a peer proves who it is on every connection,
+ * so taking away its authority or its certificate counts from the next connection on. ALPN: a
+ * server takes h2 before http/1.1, and a client that offers something else only is refused; a
+ * client that offers nothing is taken for HTTP/1.1. A client offers both.
  *
- * A client checks the server's certificate and name always (tide_tls_options has no way around it). A server asks for
- * certificates when verify says so; the name of the peer is then the first DNS name among the certificate's subject
- * alternative names, or the common name where there is none.
+ * A client checks the server's certificate and name always (tide_tls_options has no way around it).
+ * A server asks for certificates when verify says so; the name of the peer is then the first DNS
+ * name among the certificate's subject alternative names, or the common name where there is none.
  *
- * What is refused when files are read: a file that is missing, unreadable, larger than TIDE_TLS_FILE_MAX, without the
- * PEM block that is looked for, or with a broken one; a key with a passphrase; a key that does not belong to the
- * certificate; a certificate that has expired or is not valid yet. The error names the file.
+ * What is refused when files are read: a file that is missing, unreadable, larger than
+ * TIDE_TLS_FILE_MAX, without the PEM block that is looked for, or with a broken one; a key with a
+ * passphrase; a key that does not belong to the certificate; a certificate that has expired or is
+ * not valid yet. The error names the file.
  *
  * Survives: nothing is kept.
- * Threads: every function may be called from any thread; reload and open may take the time of a disk read.
+ * Threads: every function may be called from any thread; reload and open may take the time of a
+ * disk read.
  * Limits: below. */
 #pragma once
 
@@ -61,7 +66,8 @@ typedef struct tide_tls_options {
 } tide_tls_options;
 
 /* Read the files and make a context. The options are copied.
- * TIDE_E_INVALID: a file does not hold what it should (see above), or the options do not fit together.
+ * TIDE_E_INVALID: a file does not hold what it should (see above), or the options do not fit
+ * together.
  * TIDE_E_NOT_FOUND, TIDE_E_DENIED, TIDE_E_IO: a file cannot be read. TIDE_E_NOMEM. */
 TIDE_MUST_CHECK tide_status tide_tls_open_server(tide_tls **out, const tide_tls_options *options,
                                                  tide_error *err);
@@ -72,16 +78,16 @@ TIDE_MUST_CHECK tide_status tide_tls_open_client(tide_tls **out, const tide_tls_
 void tide_tls_close(tide_tls *tls);
 TIDE_CLEANUP_FN(tide_tls_closep, tide_tls, tide_tls_close)
 
-/* Read the files again. TIDE_OK: new connections get what they hold now. TIDE_NONE: they hold what they held.
- * A failure (as of open): everything is as before. */
+/* Read the files again. TIDE_OK: new connections get what they hold now. TIDE_NONE: they hold what
+ * they held. A failure (as of open): everything is as before. */
 TIDE_MUST_CHECK tide_status tide_tls_reload(tide_tls *tls, tide_error *err);
 
 /* The context of this moment, with a reference that is the caller's (SSL_CTX_free). */
 SSL_CTX *tide_tls_context(tide_tls *tls);
 
-/* A new connection's state, the caller's (SSL_free): a server's is ready to accept, a client's to connect to host, a
- * name or an address that the server's certificate must carry. host is NULL for servers. TIDE_E_NOMEM, TIDE_E_INVALID:
- * no such host name. */
+/* A new connection's state, the caller's (SSL_free): a server's is ready to accept, a client's to
+ * connect to host, a name or an address that the server's certificate must carry. host is NULL for
+ * servers. TIDE_E_NOMEM, TIDE_E_INVALID: no such host name. */
 TIDE_MUST_CHECK tide_status tide_tls_connection(SSL **out, tide_tls *tls, const char *host,
                                                 tide_error *err);
 
@@ -93,11 +99,13 @@ int64_t tide_tls_expires_us(tide_tls *tls);
 /* True: HTTP/2 was agreed on. */
 bool tide_tls_is_h2(const SSL *ssl);
 
-/* The name of the peer's certificate, which was checked. TIDE_NONE: it showed none. TIDE_E_INVALID: it has no name, or
- * one that is not plain visible ASCII up to TIDE_TLS_NAME_MAX bytes without '*'. */
+/* The name of the peer's certificate, which was checked. TIDE_NONE: it showed none. TIDE_E_INVALID:
+ * it has no name, or one that is not plain visible ASCII up to TIDE_TLS_NAME_MAX bytes without
+ * '*'. */
 TIDE_MUST_CHECK tide_status tide_tls_peer_name(const SSL *ssl, char out[TIDE_TLS_NAME_MAX + 1],
                                                tide_error *err);
 
-/* What went wrong on this thread's last failed OpenSSL call, in words, and empty the queue of errors. Never empty.
- * For a failed handshake: "certificate verify failed: self-signed certificate". ssl may be NULL. */
+/* What went wrong on this thread's last failed OpenSSL call, in words, and empty the queue of
+ * errors. Never empty. For a failed handshake: "certificate verify failed: self-signed
+ * certificate". ssl may be NULL. */
 void tide_tls_reason(char *out, size_t size, const SSL *ssl);

@@ -1,7 +1,8 @@
 /* tls_files.h - what certificate, key and authority files hold, read and checked as a whole.
  *
- * A set of files is read into memory first and looked at then: what is checked is what is used, also while somebody
- * exchanges the files. The digest of all bytes tells whether there is something new.
+ * A set of files is read into memory first and looked at then: what is checked is what is used,
+ * also while somebody exchanges the files. The digest of all bytes tells whether there is something
+ * new.
  *
  * Threads: pure, apart from the files. */
 #pragma once

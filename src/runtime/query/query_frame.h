@@ -10,8 +10,8 @@
  *     daemon  --  NAMES     text             ROWS of three texts, END        <--  process
  *     daemon  --  PARSE     text             END                             <--  process
  *
- * Both ends are the same program, of one installation, so there is no version. A process runs texts of
- * callers and is not trusted: the daemon checks every length and every kind.
+ * Both ends are the same program, of one installation, so there is no version. A process runs texts
+ * of callers and is not trusted: the daemon checks every length and every kind.
  *
  * Threads: pure. */
 #pragma once

@@ -104,8 +104,9 @@ static tide_status permit(int ruleset, const char *path, uint64_t access, tide_e
                : fail_system(err, path);
 }
 
-/* DuckDB looks for the memory limit of its control group, and aborts if it may not. An open descriptor
- * keeps the inode, and so the rule: /proc makes a new one for the same name otherwise. */
+/* DuckDB looks for the memory limit of its control group, and aborts if it may not. An open
+ * descriptor keeps the inode, and so the rule: /proc makes a new one for the same name
+ * otherwise. */
 static tide_status permit_control_group(int ruleset, tide_error *err)
 {
     static const char own[] = "/proc/self/cgroup";

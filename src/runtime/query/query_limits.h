@@ -3,15 +3,15 @@
  *     at its start     no inherited descriptors, no_new_privs, no core dump
  *     then             address space: what is mapped now, and memory_len
  *                      file size: that of SQLite's -shm, so that no disk is filled
- *                      Landlock, where the kernel has it: reading below the given directories, writing
- *                      to one file, nothing else in the file system; no TCP
+ *                      Landlock, where the kernel has it: reading below the given directories,
+ *                      writing to one file, nothing else in the file system; no TCP
  *     per query        CPU time
  *
  * The limits are set before a store is opened, so that no descriptor can write to it, and after the
  * library of DuckDB was loaded.
  *
- * Each call is for this process and for ever. What a kernel lacks is left out; the daemon still kills
- * the process at its time.
+ * Each call is for this process and for ever. What a kernel lacks is left out; the daemon still
+ * kills the process at its time.
  *
  * Threads: at the start of the process, before others run. */
 #pragma once

@@ -1,12 +1,13 @@
 /* query_pool.h - queries of callers: a bounded queue, a few threads, a query process each.
  *
- * A query waits in a queue of its own and runs on a thread of its own, so that no other call waits for
- * queries. A caller may have half of the queue. What runs on SQLite or over files of a lake runs in a
- * process (query_process.h); a query on PostgreSQL runs on the server.
+ * A query waits in a queue of its own and runs on a thread of its own, so that no other call waits
+ * for queries. A caller may have half of the queue. What runs on SQLite or over files of a lake
+ * runs in a process (query_process.h); a query on PostgreSQL runs on the server.
  *
  *     put  --  queue  --  thread  --  fn  --  tide_query_slot_process  --  process
  *
- * The caller leaves, or its deadline passes: a query that waits is dropped, one that runs is killed.
+ * The caller leaves, or its deadline passes: a query that waits is dropped, one that runs is
+ * killed.
  *
  * Threads: any may put; open and close as the listener, which has one pool.
  * Limits: rows query_us, query_memory_len, query_processes and query_queue of net/http/limits.h. */
@@ -36,8 +37,8 @@ TIDE_MUST_CHECK tide_status tide_query_pool_open(tide_query_pool **out,
 /* Kill what runs, refuse what waits. Takes NULL. */
 void tide_query_pool_close(tide_query_pool *pool);
 
-/* Call fn on a thread of the pool; it answers the call. The call's message is taken over. A full queue
- * and a caller with half of it are answered here: gRPC 8, HTTP 503. */
+/* Call fn on a thread of the pool; it answers the call. The call's message is taken over. A full
+ * queue and a caller with half of it are answered here: gRPC 8, HTTP 503. */
 typedef void tide_query_fn(tide_query_slot *slot, tide_call *call, tide_view message, void *arg);
 void tide_query_pool_put(tide_query_pool *pool, tide_call *call, tide_query_fn *fn, void *arg);
 

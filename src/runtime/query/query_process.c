@@ -524,7 +524,8 @@ static tide_status keep_name(void *arg, const tide_lake_name *name, tide_error *
     return TIDE_OK;
 }
 
-/* Names are handed over when all have arrived: fn looks up views, and asks for the names in them. */
+/* Names are handed over when all have arrived: fn looks up views, and asks for the names in
+ * them. */
 static tide_status run_names(void *arg, const char *text, tide_lake_name_fn *fn, void *fn_arg,
                              tide_error *err)
 {

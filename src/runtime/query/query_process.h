@@ -1,9 +1,10 @@
 /* query_process.h - a process that runs SQL of callers, one query at a time, and can be killed.
  *
- * An engine can neither bound the memory of a statement nor end one between its steps, and a defect of
- * it ends its process. So a daemon runs texts of callers in a process of its own (query_child.h): the
- * file opened read-only, no inherited descriptors, no privileges to gain, limits on address space, CPU
- * time and file size, Landlock (query_limits.h). It dies with the daemon (child.h).
+ * An engine can neither bound the memory of a statement nor end one between its steps, and a defect
+ * of it ends its process. So a daemon runs texts of callers in a process of its own
+ * (query_child.h): the file opened read-only, no inherited descriptors, no privileges to gain,
+ * limits on address space, CPU time and file size, Landlock (query_limits.h). It dies with the
+ * daemon (child.h).
  *
  *     at its limit     the process interrupts the query; TIDE_QUERY_GRACE_US later it is killed
  *     cancel_fd        readable: killed at once
@@ -13,8 +14,8 @@
  * The process starts with the first query and stays. A file outside of the directories that it may
  * read starts it anew with one more.
  *
- * Survives: nothing is changed. Threads: one at a time, and always the same one: the process dies with
- * the thread that started it.
+ * Survives: nothing is changed. Threads: one at a time, and always the same one: the process dies
+ * with the thread that started it.
  * Limits: options. */
 #pragma once
 
@@ -52,10 +53,11 @@ void tide_query_process_close(tide_query_process *process); /* takes NULL */
 /* Texts of callers over a lake, in this process. Borrowed. */
 const tide_lake_runner *tide_query_process_runner(tide_query_process *process);
 
-/* Run one query; of TIDE_QUERY_SQLITE text and limits count alone. *is_cut (may be NULL): there were
- * more rows or bytes than allowed.
- * TIDE_E_TIMEOUT, TIDE_E_INTERRUPTED (cancel_fd), TIDE_E_INVALID, TIDE_E_DENIED. TIDE_E_LIMIT: cut, or
- * out of memory (*is_cut false). TIDE_E_FAILED: the engine crashed. TIDE_E_UNAVAILABLE: no process. */
+/* Run one query; of TIDE_QUERY_SQLITE text and limits count alone. *is_cut (may be NULL): there
+ * were more rows or bytes than allowed.
+ * TIDE_E_TIMEOUT, TIDE_E_INTERRUPTED (cancel_fd), TIDE_E_INVALID, TIDE_E_DENIED. TIDE_E_LIMIT: cut,
+ * or out of memory (*is_cut false). TIDE_E_FAILED: the engine crashed. TIDE_E_UNAVAILABLE: no
+ * process. */
 TIDE_MUST_CHECK tide_status tide_query_process_run(tide_query_process *process,
                                                    const tide_lake_sandbox_query *query,
                                                    bool *is_cut, tide_error *err);

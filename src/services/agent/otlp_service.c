@@ -69,7 +69,7 @@ static void refuse_http(tide_call *call, tide_otlp_format format, tide_status st
     if (details->retry_after_s > 0)
         tide_call_add_header(call, "retry-after", "1");
     tide_call_http_respond(call, http_code_of(status), content_type_of(format),
-                         tide_buffer_view(&body));
+                           tide_buffer_view(&body));
 }
 
 static void refuse(tide_call *call, bool is_http, tide_otlp_format format, tide_status status,

@@ -1,7 +1,8 @@
-/* messages.h - rows of the library as messages of the services, and the long names of generated code made short.
+/* messages.h - rows of the library as messages of the services, and the long names of generated
+ * code made short.
  *
- * Texts are borrowed, not copied: a message is encoded before the row goes away. NULL stays NULL, which protobuf-c
- * leaves out. */
+ * Texts are borrowed, not copied: a message is encoded before the row goes away. NULL stays NULL,
+ * which protobuf-c leaves out. */
 #pragma once
 
 #include <tidemark/work.h>

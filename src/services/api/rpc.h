@@ -1,8 +1,10 @@
-/* rpc.h - what the services over a store have in common: a request is decoded, something is done, an answer is encoded.
+/* rpc.h - what the services over a store have in common: a request is decoded, something is done,
+ * an answer is encoded.
  *
- * A service is a table of methods whose argument is a tide_rpc_context. Each method's function gets the decoded request and
- * writes its answer piece by piece: fields of one protobuf message may be written one after the other, so a list is
- * encoded while it is read, without a tree of messages in memory.
+ * A service is a table of methods whose argument is a tide_rpc_context. Each method's function gets
+ * the decoded request and writes its answer piece by piece: fields of one protobuf message may be
+ * written one after the other, so a list is encoded while it is read, without a tree of messages in
+ * memory.
  *
  *     TIDE_RPC(create_task, CreateTaskRequest)     rpc, request and err are its parameters
  *     {
@@ -15,7 +17,8 @@
  * TIDE_OK sends the answer, TIDE_NONE is NOT_FOUND, a failure ends the call with its code and text.
  *
  * Threads: methods block (they wait for the store), so they run on the server's pool.
- * Limits: an answer has at most TIDE_RPC_RESPONSE_MAX bytes; longer lists end with TIDE_E_LIMIT and say what to do. */
+ * Limits: an answer has at most TIDE_RPC_RESPONSE_MAX bytes; longer lists end with TIDE_E_LIMIT and
+ * say what to do. */
 #pragma once
 
 #include <tidemark/store.h>
@@ -63,7 +66,7 @@ TIDE_MUST_CHECK tide_status tide_rpc_put_message(tide_buffer *out, uint32_t fiel
 
 /* Append the fields of a response, or a part of them. */
 TIDE_MUST_CHECK tide_status tide_rpc_respond(tide_rpc *rpc, const ProtobufCMessage *part,
-                                            tide_error *err);
+                                             tide_error *err);
 
 /* Append a message as one occurrence of a field. */
 TIDE_MUST_CHECK tide_status tide_rpc_put(tide_rpc *rpc, uint32_t field,

@@ -12,7 +12,8 @@
 /* ---- questions ---- */
 
 /* On the hub's thread. */
-static void take_answer(void *arg, tide_status status, tide_client_response *reply, const char *text)
+static void take_answer(void *arg, tide_status status, tide_client_response *reply,
+                        const char *text)
 {
     tide_poll_job *job = arg;
     tide_scheduler *scheduler = job->scheduler;

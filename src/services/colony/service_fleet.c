@@ -291,7 +291,7 @@ void tide_colony_run_fleet(tide_call *call, tide_view message, void *arg)
         status = refresh(colony, fleet, &err);
         if (status >= TIDE_OK)
             tide_call_respond_shared(call, tide_buffer_view(&fleet->answers[is_brief]),
-                                   &fleet->packed[is_brief]);
+                                     &fleet->packed[is_brief]);
         (void)pthread_mutex_unlock(&fleet->lock);
     } else if (status >= TIDE_OK) {
         TIDE_CLEANUP(tide_buffer_done) tide_buffer out = tide_buffer_of(TIDE_RPC_RESPONSE_MAX);

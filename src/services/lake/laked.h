@@ -1,7 +1,7 @@
 /* laked.h - tidemark.lake.v1 over a metabase, as a part of a listener: `tidemark lake serve`, `tidemark up`.
  *
  *     calls that look or only change names  ---- the listener's threads
- *     calls that need DuckDB, or long       ---- a queue, and a few desks: a thread each, with a DuckDB of its own (desks.h)
+ *     calls that need DuckDB, or long       ---- a queue, and a few desks: a thread each, with a DuckDB of its own (duckdb_pool.h)
  *     AppendStream                          ---- a file, while it comes in; then a desk
  *     Watch, ListSnapshots that waits       ---- a waiter, on TIDE_LAKE_TOPIC
  *
@@ -12,7 +12,7 @@
  *
  * Survives: what was answered is in the metabase. Killed between commit and answer: the same request key gets the same snapshot.
  * Threads: open and close from the main thread, as listener.h says.
- * Limits: service.h and desks.h. */
+ * Limits: service.h and duckdb_pool.h. */
 #pragma once
 
 #include "runtime/listener.h"

@@ -139,7 +139,7 @@ tide_laked_fn tide_laked_list_catalogs;
 tide_laked_fn tide_laked_fork_catalog;
 tide_laked_fn tide_laked_drop_catalog;
 tide_laked_fn tide_laked_next_snapshot_id;
-/* service_look.c */
+/* service_list.c */
 tide_laked_fn tide_laked_list_schemas;
 tide_laked_fn tide_laked_list_tables;
 tide_laked_fn tide_laked_diff;
@@ -153,7 +153,7 @@ tide_call_fn tide_laked_run_query;
 /* service_watch.c */
 tide_laked_fn tide_laked_list_snapshots;
 tide_call_fn tide_laked_watch;
-/* service_keep.c */
+/* service_maintenance.c */
 tide_laked_fn tide_laked_expire;
 tide_laked_fn tide_laked_cleanup;
 tide_laked_fn tide_laked_compact;

@@ -1,4 +1,4 @@
-/* service_look.c - what a catalog holds at a snapshot, and what differs between two: ListSchemas, ListTables, Diff. */
+/* service_list.c - what a catalog holds at a snapshot, and what differs between two: ListSchemas, ListTables, Diff. */
 #include <inttypes.h>
 #include <stdlib.h>
 #include <string.h>

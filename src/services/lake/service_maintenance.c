@@ -1,4 +1,4 @@
-/* service_keep.c - housekeeping: Expire, Cleanup, Compact, Verify. */
+/* service_maintenance.c - housekeeping: Expire, Cleanup, Compact, Verify. */
 
 #include "base/cleanup.h"
 #include "lake/compact.h"

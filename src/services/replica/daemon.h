@@ -4,7 +4,7 @@
  *
  * Its steps (runtime/ticker.h) have a thread for each node. One syncs with each peer after every commit to the file, and every every_us in any
  * case: anti-entropy does not end with the start. Others collect events that every peer has, compare tables with peers, and make
- * snapshots (snapshot_service.h); a peer below whose floor this node has come is asked for one (bootstrap.h). /readyz is 200 once every
+ * snapshots (snapshot_service.h); a peer below whose floor this node has come is asked for one (remote/replica_bootstrap.h). /readyz is 200 once every
  * peer was synced with to a proven cut; without peers at once.
  *
  * Survives: everything is in the file. Threads: as listener.h. */

@@ -43,5 +43,5 @@ void tide_replica_metrics_synced(tide_replica_metrics *metrics, const char *peer
                                  tide_status status, const tide_sync_result *result);
 void tide_replica_metrics_collected(tide_replica_metrics *metrics, const tide_collected *done);
 
-/* Tables were compared with a peer's (drift.h). */
+/* Tables were compared with a peer's. */
 void tide_replica_metrics_compared(tide_replica_metrics *metrics, const char *peer, int differing);

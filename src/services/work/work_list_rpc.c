@@ -1,4 +1,4 @@
-/* work_look_rpc.c - the methods of WorkService that look at items, and those that look after them. */
+/* work_list_rpc.c - the methods of WorkService that look at items, and those that look after them. */
 #include "services/api/messages.h"
 #include "services/api/rpc.h"
 

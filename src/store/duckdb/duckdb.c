@@ -57,7 +57,8 @@ tide_status tide_duck_fail_text(duckdb_error_type type, const char *text, const 
                                 tide_error *err)
 {
     const char *words = text && *text ? text : "no reason given";
-    /* Behind the first line DuckDB repeats the statement and points into it. Of a CSV file it says there what is wrong. */
+    /* Behind the first line DuckDB repeats the statement and points into it. Of a CSV file it says
+     * there what is wrong. */
     size_t len = strcspn(words, "\n");
     const char *more = strstr(words, "CSV Error on Line") ? strstr(words, "\n\n") : NULL;
     if (more)
@@ -109,8 +110,9 @@ static tide_status fail_open(const char *path, const char *text, tide_error *err
 
 /* ---- databases ---- */
 
-/* DuckDB's lock on a file keeps other processes out, not other handles of this one: two would write over each other. So those that are open
- * here are known. Opening holds the lock from the look to the note. */
+/* DuckDB's lock on a file keeps other processes out, not other handles of this one: two would write
+ * over each other. So those that are open here are known. Opening holds the lock from the look to
+ * the note. */
 static pthread_mutex_t open_lock = PTHREAD_MUTEX_INITIALIZER;
 static tide_duckdb *open_files;
 
@@ -172,7 +174,8 @@ static tide_status configure(const tide_duckdb_api *api, duckdb_config config, c
         {"temp_directory", options->temp_dir ? options->temp_dir
                            : path            ? NULL
                                              : ""},
-        /* Nothing is ever fetched from a network, and rows need no order unless a query asks for one. */
+        /* Nothing is ever fetched from a network, and rows need no order unless a query asks for
+         * one. */
         {"autoinstall_known_extensions", "false"},
         {"autoload_known_extensions", "false"},
         {"preserve_insertion_order", options->keeps_order ? "true" : "false"},

@@ -1,34 +1,41 @@
-/* duckdb.h - the one place that speaks to DuckDB: found at run time, opened once, asked by named statements.
+/* duckdb.h - the one place that speaks to DuckDB: found at run time, opened once, asked by named
+ * statements.
  *
- * The library (libduckdb.so) is not linked: it is 70 MB, and only who chooses DuckDB needs it. It is looked for at an explicit path,
- * then in $TIDEMARK_DUCKDB (a path too: where one is named, nothing else is tried), then beside the program (DIR,
- * DIR/deps/duckdb, DIR/../lib/tidemark, DIR/../lib), then where the system keeps its libraries. The first one found
- * serves the whole process.
+ * The library (libduckdb.so) is not linked: it is 70 MB, and only who chooses DuckDB needs it. It
+ * is looked for at an explicit path, then in $TIDEMARK_DUCKDB (a path too: where one is named,
+ * nothing else is tried), then beside the program (DIR, DIR/deps/duckdb, DIR/../lib/tidemark,
+ * DIR/../lib), then where the system keeps its libraries. The first one found serves the whole
+ * process.
  *
  *     tide_duckdb        a database file, or one in memory
  *       tide_duck        a connection: one thread at a time, one transaction at a time
- *         tide_duck_query      a statement of sql/duckdb_*.sql (TIDE_DUCKDB_SQL_<NAME>), bound by name, read row by row
+ *         tide_duck_query      a statement of sql/duckdb_*.sql (TIDE_DUCKDB_SQL_<NAME>), bound by
+ *                              name, read row by row
  *         tide_duck_appender   rows of one table, column by column: the fast way in
  *
- * Statements come from a catalogue of their own, made by tools/sqlgen like the other; DuckDB numbers parameters as PostgreSQL
- * does, so of each entry the PostgreSQL text is used.
+ * Statements come from a catalogue of their own, made by tools/sqlgen like the other; DuckDB
+ * numbers parameters as PostgreSQL does, so of each entry the PostgreSQL text is used.
  *
- * One process, one handle: DuckDB locks its file against other processes, and we against a second handle in this one (DuckDB would let both write
- * over each other). Who comes second gets TIDE_E_BUSY, and the words name who holds it. The lock is of the kind that goes when any descriptor of the
- * file is closed: nothing in a process that has the file open may open and close it by other means.
+ * One process, one handle: DuckDB locks its file against other processes, and we against a second
+ * handle in this one (DuckDB would let both write over each other). Who comes second gets
+ * TIDE_E_BUSY, and the words name who holds it. The lock is of the kind that goes when any
+ * descriptor of the file is closed: nothing in a process that has the file open may open and close
+ * it by other means.
  *
- * Survives: when tide_duck_commit has returned TIDE_OK, the transaction is on disk. (Seen with strace on 1.5.6: COMMIT writes
- * FILE.wal and calls fsync on it before it returns; large inserts first go into FILE itself, which is then synced before
- * the log. DuckDB does not sync the directory after it has made a new log, which it does after every checkpoint: commit
- * does it here.) A crash at any point leaves whole transactions: FILE.wal is replayed at the next open.
- * A commit that fails is TIDE_E_OUTCOME_UNKNOWN. After a disk error in the midst of a commit DuckDB refuses everything ("fatal"), until
- * the database is closed and opened again.
- * DuckDB's weak points are left alone: no indexes, no constraints, no upserts, no sequences (one can issue a value twice
- * after a crash). Tables are appended to; old rows are deleted by retention.
+ * Survives: when tide_duck_commit has returned TIDE_OK, the transaction is on disk. (Seen with
+ * strace on 1.5.6: COMMIT writes FILE.wal and calls fsync on it before it returns; large inserts
+ * first go into FILE itself, which is then synced before the log. DuckDB does not sync the
+ * directory after it has made a new log, which it does after every checkpoint: commit does it
+ * here.) A crash at any point leaves whole transactions: FILE.wal is replayed at the next open. A
+ * commit that fails is TIDE_E_OUTCOME_UNKNOWN. After a disk error in the midst of a commit DuckDB
+ * refuses everything ("fatal"), until the database is closed and opened again.
+ * DuckDB's weak points are left alone: no indexes, no constraints, no upserts, no sequences (one
+ * can issue a value twice after a crash). Tables are appended to; old rows are deleted by
+ * retention.
  *
- * Threads: a tide_duckdb may be used from any thread; what hangs below it belongs to one thread at a time, except
- * tide_duck_interrupt and cancellations. Writers keep each other out with tide_duckdb_lock: DuckDB itself would let both
- * begin, and refuse one of them at its end.
+ * Threads: a tide_duckdb may be used from any thread; what hangs below it belongs to one thread at
+ * a time, except tide_duck_interrupt and cancellations. Writers keep each other out with
+ * tide_duckdb_lock: DuckDB itself would let both begin, and refuse one of them at its end.
  * Limits: memory, threads and the space for spilling are options. */
 #pragma once
 
@@ -66,12 +73,13 @@ typedef struct tide_duckdb_options {
     int64_t temp_max;         /* bytes there */
     int64_t checkpoint_bytes; /* of FILE.wal, before it is worked into FILE */
     bool is_read_only;
-    /* Statements may read and write other files (COPY, read_parquet). Never for a database on which users' own
-     * statements run: it holds for all connections. */
+    /* Statements may read and write other files (COPY, read_parquet). Never for a database on which
+     * users' own statements run: it holds for all connections. */
     bool may_touch_files;
     /* Rows come out and are written in the order in which they were read; costs memory. */
     bool keeps_order;
-    /* Settings may be changed by statements of ours; who opens it locks them (SET lock_configuration) before a user's text runs. */
+    /* Settings may be changed by statements of ours; who opens it locks them (SET
+     * lock_configuration) before a user's text runs. */
     bool is_unlocked;
     tide_duck_cancel *cancel; /* of all its connections; NULL: none. Must outlive it */
 } tide_duckdb_options;
@@ -81,8 +89,9 @@ typedef struct tide_duckdb_options {
 TIDE_MUST_CHECK tide_status tide_duckdb_find(const char **version, const char *library,
                                              tide_error *err);
 
-/* path NULL: in memory. TIDE_E_UNAVAILABLE: no libduckdb.so, or not a usable one; the words say what to do. TIDE_E_BUSY: it
- * is open, in another process or in this one. TIDE_E_FOREIGN: a file, but not a DuckDB database. TIDE_E_DAMAGED, TIDE_E_IO, TIDE_E_NOMEM. */
+/* path NULL: in memory. TIDE_E_UNAVAILABLE: no libduckdb.so, or not a usable one; the words say
+ * what to do. TIDE_E_BUSY: it is open, in another process or in this one. TIDE_E_FOREIGN: a file,
+ * but not a DuckDB database. TIDE_E_DAMAGED, TIDE_E_IO, TIDE_E_NOMEM. */
 TIDE_MUST_CHECK tide_status tide_duckdb_open(tide_duckdb **out, const char *path,
                                              const tide_duckdb_options *options, tide_error *err);
 void tide_duckdb_close(tide_duckdb *db); /* takes NULL; after everything below it */
@@ -114,10 +123,12 @@ TIDE_MUST_CHECK tide_status tide_duck_run(tide_duck *duck, const tide_sql *sql, 
 /* Stop what this connection is doing, from any thread: it ends with TIDE_E_INTERRUPTED. */
 void tide_duck_interrupt(tide_duck *duck);
 
-/* A cancellation stops all connections that joined it, those of several databases too, from any thread: what they are doing and everything that they begin ends with
- * TIDE_E_INTERRUPTED, until it is cleared. For work of many statements whose caller may leave. */
+/* A cancellation stops all connections that joined it, those of several databases too, from any
+ * thread: what they are doing and everything that they begin ends with TIDE_E_INTERRUPTED, until it
+ * is cleared. For work of many statements whose caller may leave. */
 TIDE_MUST_CHECK tide_status tide_duck_cancel_new(tide_duck_cancel **out, tide_error *err);
-void tide_duck_cancel_free(tide_duck_cancel *cancel); /* takes NULL; no connection is joined to it any more */
+/* takes NULL; no connection is joined to it any more */
+void tide_duck_cancel_free(tide_duck_cancel *cancel);
 void tide_duck_cancel_raise(tide_duck_cancel *cancel);
 void tide_duck_cancel_clear(tide_duck_cancel *cancel);
 bool tide_duck_cancel_is_raised(const tide_duck_cancel *cancel); /* NULL: it is not */
@@ -126,13 +137,14 @@ bool tide_duck_cancel_is_raised(const tide_duck_cancel *cancel); /* NULL: it is 
 
 TIDE_MUST_CHECK tide_status tide_duck_query_begin(tide_duck_query **out, tide_duck *duck,
                                                   const tide_sql *sql, tide_error *err);
-/* A user's text: exactly one statement, one that reads (SELECT, EXPLAIN, and what DuckDB turns into them, as SHOW, DESCRIBE); its rows
- * are made while they are fetched. TIDE_E_DENIED: another kind of statement. TIDE_E_INVALID: none, several, or a text that cannot be
- * understood. */
+/* A user's text: exactly one statement, one that reads (SELECT, EXPLAIN, and what DuckDB turns into
+ * them, as SHOW, DESCRIBE); its rows are made while they are fetched. TIDE_E_DENIED: another kind
+ * of statement. TIDE_E_INVALID: none, several, or a text that cannot be understood. */
 TIDE_MUST_CHECK tide_status tide_duck_query_begin_text(tide_duck_query **out, tide_duck *duck,
                                                        const char *text, tide_error *err);
-/* A text that was made from a template (sql_template.h), of any kind; name is for words. No parameters; its rows are all there after the first
- * step. TIDE_E_INVALID: it cannot be understood, or names what is not there; TIDE_E_DENIED, TIDE_E_IO. */
+/* A text that was made from a template (sql_template.h), of any kind; name is for words. No
+ * parameters; its rows are all there after the first step. TIDE_E_INVALID: it cannot be understood,
+ * or names what is not there; TIDE_E_DENIED, TIDE_E_IO. */
 TIDE_MUST_CHECK tide_status tide_duck_query_begin_made(tide_duck_query **out, tide_duck *duck,
                                                        const char *name, const char *text,
                                                        tide_error *err);
@@ -147,27 +159,30 @@ TIDE_CLEANUP_FN(tide_duck_query_endp, tide_duck_query, tide_duck_query_end)
     TIDE_TRY(begin(&query, __VA_ARGS__))
 #define TIDE_DUCK_QUERY(query, ...) TIDE_DUCK_QUERY_BY(query, tide_duck_query_begin, __VA_ARGS__)
 
-/* By name; an unknown one is a bug and asserts. A failure is kept and returned by the next step. Not bound: NULL. */
+/* By name; an unknown one is a bug and asserts. A failure is kept and returned by the next step.
+ * Not bound: NULL. */
 void tide_duck_bind_i64(tide_duck_query *query, const char *name, int64_t value);
 void tide_duck_bind_text(tide_duck_query *query, const char *name, const char *value);
 void tide_duck_bind_time(tide_duck_query *query, const char *name, int64_t us);
 
-/* The next row: TIDE_OK, or TIDE_NONE at the end. Rows of catalogue statements are all there after the first step, so that the connection
- * is free for others. */
+/* The next row: TIDE_OK, or TIDE_NONE at the end. Rows of catalogue statements are all there after
+ * the first step, so that the connection is free for others. */
 TIDE_MUST_CHECK tide_status tide_duck_query_step(tide_duck_query *query, tide_error *err);
 /* To the end; *changed (may be NULL): rows inserted, deleted, or copied. */
 TIDE_MUST_CHECK tide_status tide_duck_query_run(tide_duck_query *query, int64_t *changed,
                                                 tide_error *err);
 
-/* Columns of the current row, in order; each call moves on. The column has the type: BIGINT, INTEGER and UBIGINT (up to 2^63-1), DOUBLE, BOOLEAN, VARCHAR,
- * BLOB, TIMESTAMP (another one is a bug and asserts). NULL reads as 0, "" and false. Views are valid until the next step. */
+/* Columns of the current row, in order; each call moves on. The column has the type: BIGINT,
+ * INTEGER and UBIGINT (up to 2^63-1), DOUBLE, BOOLEAN, VARCHAR, BLOB, TIMESTAMP (another one is a
+ * bug and asserts). NULL reads as 0, "" and false. Views are valid until the next step. */
 bool tide_duck_col_is_null(const tide_duck_query *query); /* does not move */
 int64_t tide_duck_col_i64(tide_duck_query *query);
 bool tide_duck_col_bool(tide_duck_query *query);
 tide_view tide_duck_col_text(tide_duck_query *query);
 tide_view tide_duck_col_blob(tide_duck_query *query);
 int64_t tide_duck_col_time(tide_duck_query *query); /* microseconds since 1970 */
-/* A MAP(VARCHAR, MAP(VARCHAR, VARCHAR)), as COPY's statistics are: fn for each pair of each inner map; NULL values are left out. */
+/* A MAP(VARCHAR, MAP(VARCHAR, VARCHAR)), as COPY's statistics are: fn for each pair of each inner
+ * map; NULL values are left out. */
 typedef tide_status tide_duck_pair_fn(void *arg, tide_view outer, tide_view key, tide_view value,
                                       tide_error *err);
 TIDE_MUST_CHECK tide_status tide_duck_col_maps(tide_duck_query *query, tide_duck_pair_fn *fn,
@@ -177,17 +192,20 @@ TIDE_MUST_CHECK tide_status tide_duck_col_maps(tide_duck_query *query, tide_duck
 int tide_duck_column_count(const tide_duck_query *query);
 const char *tide_duck_column_name(const tide_duck_query *query, int column);
 
-/* All columns of the current row; cells has room for them. Bytes until the next step. Times are texts as in timefmt.h (with +00 where
- * DuckDB knows the zone); DECIMAL, UUID, ENUM, INTERVAL, lists, structs, maps are texts; whole numbers beyond 64 bits (HUGEINT, UBIGINT) too,
- * and UHUGEINT. */
+/* All columns of the current row; cells has room for them. Bytes until the next step. Times are
+ * texts as in timefmt.h (with +00 where DuckDB knows the zone); DECIMAL, UUID, ENUM, INTERVAL,
+ * lists, structs, maps are texts; whole numbers beyond 64 bits (HUGEINT, UBIGINT) too, and
+ * UHUGEINT. */
 TIDE_MUST_CHECK tide_status tide_duck_read_row(tide_duck_query *query, tide_sql_value *cells,
                                                tide_error *err);
 
 /* ---- functions of ours ---- */
 
-/* tide_murmur3(value): the 32-bit Murmur3 hash by which Iceberg and DuckLake make buckets (seed 0), as INTEGER; NULL of NULL. Whole numbers, BOOLEAN, DATE, times
- * and DECIMAL up to 18 digits are hashed as they are stored, as 8 bytes; FLOAT and DOUBLE by the bits of the double; VARCHAR and BLOB by their bytes. Others are
- * TIDE_E_INVALID when they are asked for. For the connection's database. */
+/* tide_murmur3(value): the 32-bit Murmur3 hash by which Iceberg and DuckLake make buckets (seed 0),
+ * as INTEGER; NULL of NULL. Whole numbers, BOOLEAN, DATE, times and DECIMAL up to 18 digits are
+ * hashed as they are stored, as 8 bytes; FLOAT and DOUBLE by the bits of the double; VARCHAR and
+ * BLOB by their bytes. Others are TIDE_E_INVALID when they are asked for. For the connection's
+ * database. */
 TIDE_MUST_CHECK tide_status tide_duck_add_murmur3(tide_duck *duck, tide_error *err);
 
 /* ---- a user's question, with limits ---- */
@@ -202,8 +220,9 @@ typedef struct tide_duck_ask {
     void *arg;
 } tide_duck_ask;
 
-/* In a read-only transaction, on a connection of its own. TIDE_E_LIMIT: more rows or bytes than allowed; those before were given.
- * TIDE_E_TIMEOUT, TIDE_E_INVALID; TIDE_E_DENIED: it would change something, or wanted a file. */
+/* In a read-only transaction, on a connection of its own. TIDE_E_LIMIT: more rows or bytes than
+ * allowed; those before were given. TIDE_E_TIMEOUT, TIDE_E_INVALID; TIDE_E_DENIED: it would change
+ * something, or wanted a file. */
 TIDE_MUST_CHECK tide_status tide_duckdb_ask(tide_duckdb *db, const tide_duck_ask *ask,
                                             tide_error *err);
 
@@ -222,15 +241,17 @@ typedef struct tide_duckdb_range {
     int64_t limit;
 } tide_duckdb_range;
 
-/* Append the statement that reads its rows, ascending; it is understood by SQLite, PostgreSQL and DuckDB. TIDE_E_LIMIT, TIDE_E_NOMEM. */
+/* Append the statement that reads its rows, ascending; it is understood by SQLite, PostgreSQL and
+ * DuckDB. TIDE_E_LIMIT, TIDE_E_NOMEM. */
 TIDE_MUST_CHECK tide_status tide_duckdb_range_text(struct tide_buffer *out,
                                                    const tide_duckdb_range *range);
 
 /* ---- appending ---- */
 
-/* Rows of a table, inside the connection's transaction. Every row gives every column, in order and of its type (another is a bug and
- * asserts): put_i64 BIGINT and INTEGER, put_u64 UBIGINT, put_time TIMESTAMP, put_ids UBIGINT[]. Texts must be UTF-8. A
- * failure is kept and returned by tide_duck_append_end, which comes before the commit. */
+/* Rows of a table, inside the connection's transaction. Every row gives every column, in order and
+ * of its type (another is a bug and asserts): put_i64 BIGINT and INTEGER, put_u64 UBIGINT, put_time
+ * TIMESTAMP, put_ids UBIGINT[]. Texts must be UTF-8. A failure is kept and returned by
+ * tide_duck_append_end, which comes before the commit. */
 TIDE_MUST_CHECK tide_status tide_duck_append_begin(tide_duck_appender **out, tide_duck *duck,
                                                    const char *table, tide_error *err);
 void tide_duck_put_null(tide_duck_appender *appender);

@@ -5,7 +5,8 @@
 #include "base/cleanup.h"
 #include "store/duckdb/duckdb_internal.h"
 
-/* Rows are gathered in a chunk, column by column, as DuckDB itself keeps them, and handed over when it is full. */
+/* Rows are gathered in a chunk, column by column, as DuckDB itself keeps them, and handed over when
+ * it is full. */
 struct tide_duck_appender {
     const tide_duckdb_api *api;
     duckdb_appender handle;

@@ -59,7 +59,8 @@ void tide_duck_cancel_raise(tide_duck_cancel *cancel)
     TIDE_HOLD(&cancel->lock);
     if (!atomic_exchange(&cancel->is_raised, true)) {
         interrupt_all(cancel);
-        cancel->has_repeater = tide_thread_start(&cancel->repeater, interrupt_again, cancel, NULL) == TIDE_OK;
+        cancel->has_repeater =
+            tide_thread_start(&cancel->repeater, interrupt_again, cancel, NULL) == TIDE_OK;
     }
 }
 

@@ -1,4 +1,5 @@
-/* Values of DuckDB as text: what has no type of ours, and everything inside lists, structs and maps. */
+/* Values of DuckDB as text: what has no type of ours, and everything inside lists, structs and
+ * maps. */
 #include <inttypes.h>
 #include <math.h>
 #include <stdio.h>

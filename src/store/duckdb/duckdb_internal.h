@@ -1,4 +1,5 @@
-/* duckdb_internal.h - what the files of the DuckDB wrapper share: the library's functions, and their own structs. */
+/* duckdb_internal.h - what the files of the DuckDB wrapper share: the library's functions, and
+ * their own structs. */
 #pragma once
 
 #include <pthread.h>
@@ -73,7 +74,8 @@ tide_duck_query *tide_duck_query_new(tide_duck *duck);
 
 /* ---- duckdb_cancel.c ---- */
 
-/* When to interrupt again what does not end: DuckDB forgets an interruption that comes before a statement begins. */
+/* When to interrupt again what does not end: DuckDB forgets an interruption that comes before a
+ * statement begins. */
 enum { TIDE_DUCK_AGAIN_US = 10000 };
 
 /* Of a connection's database; all do nothing where there is none. */

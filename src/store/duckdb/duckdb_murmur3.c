@@ -90,7 +90,8 @@ static uint32_t hash_at(duckdb_type type, const void *values, idx_t row, bool *i
     }
 }
 
-/* A callback gets no pointer of ours before it has asked the library; there is one library in a process. */
+/* A callback gets no pointer of ours before it has asked the library; there is one library in a
+ * process. */
 static _Atomic(const tide_duckdb_api *) library;
 
 static void hash_all(duckdb_function_info info, duckdb_data_chunk input, duckdb_vector output)

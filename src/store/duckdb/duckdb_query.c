@@ -381,7 +381,8 @@ static tide_status read_cell(tide_duck_query *query, int column, tide_sql_value 
 
 tide_status tide_duck_read_row(tide_duck_query *query, tide_sql_value *cells, tide_error *err)
 {
-    /* Rendered cells lie in one buffer, which moves while it grows: read them until it has stood still. */
+    /* Rendered cells lie in one buffer, which moves while it grows: read them until it has stood
+     * still. */
     const char *before;
     do {
         before = query->text.ptr;

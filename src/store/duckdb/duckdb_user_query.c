@@ -11,7 +11,8 @@
 #include "store/duckdb/duckdb.h"
 #include "store/duckdb/duckdb_internal.h"
 
-/* Ends a statement whose time is over: DuckDB has no time-out of its own, and a fetch may take as long as it likes. */
+/* Ends a statement whose time is over: DuckDB has no time-out of its own, and a fetch may take as
+ * long as it likes. */
 typedef struct watchdog {
     pthread_mutex_t lock;
     pthread_cond_t over;

@@ -68,8 +68,8 @@ static void set_deadline(tide_foreign_connection *connection)
     connection->busy_until_us = app->env->mono_us(app->env) + app->options.wait_us;
 }
 
-/* A REAL as a text has 17 digits since SQLite 3.52, 15 before. Indexes of expressions and generated columns hold such texts: an application with an older SQLite
- * would find ours damaged. */
+/* A REAL as a text has 17 digits since SQLite 3.52, 15 before. Indexes of expressions and generated
+ * columns hold such texts: an application with an older SQLite would find ours damaged. */
 static void write_reals_as_ever(sqlite3 *db)
 {
 #ifdef SQLITE_DBCONFIG_FP_DIGITS

@@ -52,8 +52,8 @@ typedef struct tide_foreign_options {
     const char *state_dir; /* where the identity marker lives; NULL: as store.h; "": none */
 } tide_foreign_options;
 
-/* TIDE_E_NOT_FOUND: no file. TIDE_E_FOREIGN: not SQLite, or a store of Tidemark's own. TIDE_E_UNSUPPORTED: a schema we cannot read
- * (says what). TIDE_E_DENIED, TIDE_E_DAMAGED. */
+/* TIDE_E_NOT_FOUND: no file. TIDE_E_FOREIGN: not SQLite, or a store of Tidemark's own.
+ * TIDE_E_UNSUPPORTED: a schema we cannot read (says what). TIDE_E_DENIED, TIDE_E_DAMAGED. */
 TIDE_MUST_CHECK tide_status tide_foreign_open(tide_foreign_db **out, const char *path,
                                               const tide_foreign_options *options, tide_error *err);
 void tide_foreign_close(tide_foreign_db *app);
@@ -68,9 +68,9 @@ TIDE_MUST_CHECK tide_status tide_foreign_read(tide_foreign_db *app, tide_foreign
                                               tide_error *err);
 tide_foreign_db *tide_foreign_of(tide_foreign_tx *tx);
 
-/* From now on, until it is set to false or the transaction ends: a statement that would write a table
- * of the application is TIDE_E_DENIED. Tables of ours are those whose names begin with tide_ or
- * replication_. SQLite itself reports what a statement writes when it is prepared. */
+/* From now on, until it is set to false or the transaction ends: a statement that would write a
+ * table of the application is TIDE_E_DENIED. Tables of ours are those whose names begin with tide_
+ * or replication_. SQLite itself reports what a statement writes when it is prepared. */
 void tide_foreign_guard(tide_foreign_tx *tx, bool is_guarded);
 
 /* A script of several statements: tables, triggers. Write transactions alone. */
@@ -100,8 +100,9 @@ void tide_foreign_bind_i64(tide_foreign_query *query, const char *name, int64_t 
 void tide_foreign_bind(tide_foreign_query *query, const char *name, tide_sql_value value);
 void tide_foreign_bind_text(tide_foreign_query *query, const char *name, tide_view value);
 void tide_foreign_bind_blob(tide_foreign_query *query, const char *name, tide_view value);
-/* TIDE_OK: a row. TIDE_NONE: the end. A constraint that fails is TIDE_E_EXISTS (unique), TIDE_E_INVALID (check, not null) or TIDE_E_CONFLICT,
- * and does not doom the transaction: the statement alone is undone. */
+/* TIDE_OK: a row. TIDE_NONE: the end. A constraint that fails is TIDE_E_EXISTS (unique),
+ * TIDE_E_INVALID (check, not null) or TIDE_E_CONFLICT, and does not doom the transaction: the
+ * statement alone is undone. */
 TIDE_MUST_CHECK tide_status tide_foreign_step(tide_foreign_query *query, tide_error *err);
 /* Run to the end; *changed may be NULL. */
 TIDE_MUST_CHECK tide_status tide_foreign_run(tide_foreign_query *query, int64_t *changed,
@@ -153,17 +154,20 @@ typedef enum tide_foreign_history {
     TIDE_FOREIGN_RESTORED, /* this file, put back to an earlier state */
 } tide_foreign_history;
 
-/* Compare file and identity marker with what the file says of itself, inside a write transaction; the caller acts on it and then calls
- * tide_foreign_record_identity, in the same transaction, which writes down how it is now. *epoch: the greatest that file or identity marker know of (0: none):
- * a file that is put back twice does not begin the same epoch twice. A file that was never settled is TIDE_FOREIGN_SAME. */
+/* Compare file and identity marker with what the file says of itself, inside a write transaction;
+ * the caller acts on it and then calls tide_foreign_record_identity, in the same transaction, which
+ * writes down how it is now. *epoch: the greatest that file or identity marker know of (0: none): a
+ * file that is put back twice does not begin the same epoch twice. A file that was never settled is
+ * TIDE_FOREIGN_SAME. */
 TIDE_MUST_CHECK tide_status tide_foreign_check_history(tide_foreign_tx *tx,
                                                        tide_foreign_history *out, int64_t *epoch,
                                                        char evidence[256], tide_error *err);
 TIDE_MUST_CHECK tide_status tide_foreign_record_identity(tide_foreign_tx *tx, int64_t epoch,
-                                                tide_error *err);
+                                                         tide_error *err);
 
-/* Call fn at the beginning of every write transaction that finds the file, once settled, put back below this process's last commit, or in another
- * epoch: it looks back and settles. A file of another inode in its place is TIDE_E_CONFLICT for every write. Set it before the first write. */
+/* Call fn at the beginning of every write transaction that finds the file, once settled, put back
+ * below this process's last commit, or in another epoch: it looks back and settles. A file of
+ * another inode in its place is TIDE_E_CONFLICT for every write. Set it before the first write. */
 void tide_foreign_on_returned(tide_foreign_db *app, tide_foreign_fn *fn, void *arg);
 
 /* Rows of tide_metadata. TIDE_NONE: no such row, or no such table. Texts of at most 255 bytes. */

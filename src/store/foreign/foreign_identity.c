@@ -1,6 +1,7 @@
-/* app_identity.c - which file this is, and who has written to it: see app_file.h.
+/* foreign_identity.c - which file this is, and who has written to it: see foreign_db.h.
  *
- * tide_metadata(key, value) in the file: file_id (a UUID, made when it was first settled), host (inode and birth time), mark, epoch. */
+ * tide_metadata(key, value) in the file: file_id (a UUID, made when it was first settled), host
+ * (inode and birth time), mark, epoch. */
 #include "base/lock.h"
 #include "store/foreign/foreign_db.h"
 
@@ -164,7 +165,8 @@ tide_status tide_foreign_recheck(tide_foreign_tx *tx, tide_error *err)
     return app->on_returned(tx, app->on_returned_arg, err);
 }
 
-/* A copy gets an id of its own, so that its identity marker is another; the mark passes the identity marker's. */
+/* A copy gets an id of its own, so that its identity marker is another; the mark passes the
+ * identity marker's. */
 tide_status tide_foreign_record_identity(tide_foreign_tx *tx, int64_t epoch, tide_error *err)
 {
     tide_foreign_db *app = tide_foreign_of(tx);

@@ -1,9 +1,10 @@
 /* foreign_triggers.h - triggers of an application's tables, run for rows that we write.
  *
- * Our connections fire no triggers of the file (foreign_db.h): the effect of a trigger on replicated
- * tables arrives from the node where it ran. Full-text indexes, counters and audit tables that are
- * not replicated have no other source than the trigger. SQLite fires TEMP triggers also where those
- * of the file are off, so the writer's connection has a TEMP copy of each trigger that may run:
+ * Our connections fire no triggers of the file (foreign_db.h): the effect of a trigger on
+ * replicated tables arrives from the node where it ran. Full-text indexes, counters and audit
+ * tables that are not replicated have no other source than the trigger. SQLite fires TEMP triggers
+ * also where those of the file are off, so the writer's connection has a TEMP copy of each trigger
+ * that may run:
  *
  *     runs     writes tables that are not tracked, and nothing else
  *     off      writes tracked tables alone, or nothing (it only refuses rows, which was its part at
@@ -15,8 +16,8 @@
  * prepared. A view's INSTEAD OF triggers count as parts of those that write the view. Triggers of a
  * table that a copy writes are copied, too, and judged by themselves.
  *
- * A copy that fails does not keep a row of a peer out: the row is written without it, and the failure
- * is reported (tide_foreign_trigger_failure).
+ * A copy that fails does not keep a row of a peer out: the row is written without it, and the
+ * failure is reported (tide_foreign_trigger_failure).
  *
  * Survives: copies live as long as the connection. Threads: as the write transaction. */
 #pragma once

@@ -1,7 +1,9 @@
-/* migration_lock.h - an application's schema is being changed: who looks after its file leaves it alone.
+/* migration_lock.h - an application's schema is being changed: who looks after its file leaves it
+ * alone.
  *
- * Told by a lock on a file beside the database (<database>-tide-migrate), which the kernel lets go when its holder dies, however that
- * happens. The file may be left behind; without a lock it means nothing.
+ * Told by a lock on a file beside the database (<database>-tide-migrate), which the kernel lets go
+ * when its holder dies, however that happens. The file may be left behind; without a lock it means
+ * nothing.
  *
  * Threads: any. */
 #pragma once

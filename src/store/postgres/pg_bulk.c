@@ -4,7 +4,8 @@
  *     per row: number of fields, 2 bytes; per field: length, 4 bytes (-1: NULL), then its bytes
  *     -1, 2 bytes
  *
- * COPY needs the connection outside of pipeline mode; it returns to it when the rows end, also after a failure. */
+ * COPY needs the connection outside of pipeline mode; it returns to it when the rows end, also
+ * after a failure. */
 #include <assert.h>
 #include <stdlib.h>
 #include <string.h>
@@ -24,7 +25,8 @@ typedef struct bulk_state {
     tide_buffer out;
 } bulk_state;
 
-/* In pipeline mode again, and everything read; a connection that cannot do that is of no further use. */
+/* In pipeline mode again, and everything read; a connection that cannot do that is of no further
+ * use. */
 static tide_status resume_pipeline(tide_pg_connection *connection, tide_status status,
                                    tide_error *err)
 {

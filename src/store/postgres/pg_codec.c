@@ -1,4 +1,5 @@
-/* pg_codec.c - values in PostgreSQL's binary form: big endian, types by their well-known numbers. */
+/* pg_codec.c - values in PostgreSQL's binary form: big endian, types by their well-known
+ * numbers. */
 #include <assert.h>
 #include <stdio.h>
 #include <string.h>

@@ -170,7 +170,8 @@ static uint64_t parse_wal(const char *text)
     return *end == '/' ? (high << 32) + strtoull(end + 1, NULL, 16) : 0;
 }
 
-/* "cluster/timeline/database.table": the timeline in hexadecimal, as file names of the WAL have it. */
+/* "cluster/timeline/database.table": the timeline in hexadecimal, as file names of the WAL have
+ * it. */
 static void read_timeline(tide_host *host)
 {
     const char *at = strchr(host->text, '/');
@@ -216,8 +217,8 @@ static tide_status query_host(tide_host *out, tide_pg_connection *connection, co
     return status;
 }
 
-/* Without WAL or control functions, the rest of the identity. In a transaction of the caller there is
- * no second query: connection->has_wal is known by then. */
+/* Without WAL or control functions, the rest of the identity. In a transaction of the caller there
+ * is no second query: connection->has_wal is known by then. */
 static tide_status find_host(tide_host *out, tide_pg_connection *connection, int *backend_pid,
                              tide_error *err)
 {
@@ -361,8 +362,8 @@ static void try_host(host_search *s, int host, int64_t limit_us)
 }
 
 /* In the order of the URL, but hosts that were silent come last. A host that answers nothing, such
- * as a pooler whose server is gone, is left for the next one. If no other is of use, it gets a longer
- * limit. */
+ * as a pooler whose server is gone, is left for the next one. If no other is of use, it gets a
+ * longer limit. */
 static void search_hosts(host_search *s)
 {
     tide_pg_engine *engine = tide_pg_engine_of(s->store);

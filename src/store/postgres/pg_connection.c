@@ -197,8 +197,8 @@ tide_status tide_pg_fail_result(tide_error *err, const PGresult *result, const c
                      sqlstate ? sqlstate : "connection lost");
 }
 
-/* Named statements belong to a session. One that is missing, or exists before it was prepared, shows
- * that the session is another one. */
+/* Named statements belong to a session. One that is missing, or exists before it was prepared,
+ * shows that the session is another one. */
 static bool is_other_session(const PGresult *result)
 {
     const char *sqlstate = tide_pq.resultErrorField(result, PG_DIAG_SQLSTATE);
@@ -297,8 +297,8 @@ static const char *name_expectation(const tide_pg_expectation *expectation)
 
 /* ---- waiting ---- */
 
-/* A cancellation under way. PQcancel waits for the server, which may hang, so it has a thread of its own.
- * The caller or the thread frees this, whichever ends last. */
+/* A cancellation under way. PQcancel waits for the server, which may hang, so it has a thread of
+ * its own. The caller or the thread frees this, whichever ends last. */
 typedef struct cancel_job {
     PGcancel *cancel;
     pthread_mutex_t lock;
@@ -330,8 +330,8 @@ static void *run_cancel(void *arg)
     return NULL;
 }
 
-/* Returns when the server has received the request, or at until_us. It must not be cut short without need:
- * PgBouncer 1.18 ends when a client leaves while its request is passed on. */
+/* Returns when the server has received the request, or at until_us. It must not be cut short
+ * without need: PgBouncer 1.18 ends when a client leaves while its request is passed on. */
 static void cancel_until(PGconn *pg, int64_t until_us)
 {
     pthread_t thread;
@@ -435,8 +435,9 @@ PGresult *tide_pg_exec_params(tide_pg_connection *connection, const char *text, 
 
 /* ---- answers ---- */
 
-/* The end of a session by an administrator or a time limit is reported behind the responses already sent.
- * If that of COMMIT is not among them, it did not happen. (A crash shutdown, 57P02, has no such order.) */
+/* The end of a session by an administrator or a time limit is reported behind the responses already
+ * sent. If that of COMMIT is not among them, it did not happen. (A crash shutdown, 57P02, has no
+ * such order.) */
 static bool is_orderly_end(const PGresult *result)
 {
     static const char *const states[] = {"57P01", "57P05", "25P03"};
@@ -459,8 +460,8 @@ static bool is_guard_refusal(const tide_pg_expectation *expectation, const PGres
 }
 
 static tide_status fail_response(tide_pg_connection *connection,
-                               const tide_pg_expectation *expectation, const PGresult *result,
-                               tide_error *err)
+                                 const tide_pg_expectation *expectation, const PGresult *result,
+                                 tide_error *err)
 {
     const char *sqlstate = tide_pq.resultErrorField(result, PG_DIAG_SQLSTATE);
     connection->is_ended = is_orderly_end(result);
@@ -474,7 +475,7 @@ static tide_status fail_response(tide_pg_connection *connection,
 }
 
 static tide_status read_response(tide_pg_connection *connection, tide_pg_expectation *expectation,
-                               tide_status first, tide_error *err)
+                                 tide_status first, tide_error *err)
 {
     PGresult *result = tide_pg_next_result(connection);
     if (!result)

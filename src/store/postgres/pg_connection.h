@@ -1,17 +1,17 @@
 /* pg_connection.h - one PostgreSQL connection: pipelines, statements, errors as statuses.
  *
- * A connection is always in pipeline mode. Commands are sent without waiting and *expected* in order;
- * one sync ends the batch and reads every answer. So BEGIN, the guard and the first statement travel
- * together, and so do the counters, the rows that carry them and the COMMIT.
+ * A connection is always in pipeline mode. Commands are sent without waiting and *expected* in
+ * order; one sync ends the batch and reads every answer. So BEGIN, the guard and the first
+ * statement travel together, and so do the counters, the rows that carry them and the COMMIT.
  *
  * No session state: nothing is set outside of a transaction. The guard (sql/identity.sql,
- * transaction_guarded) sets what the transaction needs and proves where it runs; see pg_transaction.h.
- * On a direct connection statements are prepared by name on first use. Behind a proxy, which may give
- * every transaction another server process, they are unnamed. A proxy is recognised by the process id
- * of the connection, which is not that of the process that answers.
+ * transaction_guarded) sets what the transaction needs and proves where it runs; see
+ * pg_transaction.c. On a direct connection statements are prepared by name on first use. Behind a
+ * proxy, which may give every transaction another server process, they are unnamed. A proxy is
+ * recognised by the process id of the connection, which is not that of the process that answers.
  *
- * Statements are described once per connection. The types of their parameters determine the binary form
- * of each value.
+ * Statements are described once per connection. The types of their parameters determine the binary
+ * form of each value.
  *
  * Every wait ends at answer_by_us. What is abandoned then is cancelled on the server, within
  * tide_pg_cancel_us.
@@ -131,11 +131,11 @@ typedef struct tide_pg_connection {
 /* One try, which ends at until_us (tide_cond_until); identifies the server and recognises a proxy
  * before any statement with an effect.
  *
- * For a write, and for every call where the URL asks for a primary, all hosts are tried until one is a
- * primary by its own answer: a pooler reports the parameters of the server that it reached first, so
- * libpq's choice by them is not reliable. A write gets a standby if there is no primary; where the URL
- * asks for one, that is TIDE_E_UNAVAILABLE. A host that does not answer within TIDE_PG_HOST_US is
- * left for the others.
+ * For a write, and for every call where the URL asks for a primary, all hosts are tried until one
+ * is a primary by its own answer: a pooler reports the parameters of the server that it reached
+ * first, so libpq's choice by them is not reliable. A write gets a standby if there is no primary;
+ * where the URL asks for one, that is TIDE_E_UNAVAILABLE. A host that does not answer within
+ * TIDE_PG_HOST_US is left for the others.
  *
  * TIDE_E_UNAVAILABLE: waiting may help. Other statuses: the server's own reason. */
 TIDE_MUST_CHECK tide_status tide_pg_connection_open(tide_pg_connection **out, tide_store *store,
@@ -214,8 +214,8 @@ tide_status tide_pg_keep(tide_query *query, tide_error *err);
 void tide_pg_reset(tide_query *query);
 tide_sql_value tide_pg_column(const tide_query *query, int index);
 
-/* pg_bulk.c, pg_readonly_query.c: their part of tide_pg_ops. A query has a connection of its own, and
- * closed afterwards. */
+/* pg_bulk.c, pg_readonly_query.c: their part of tide_pg_ops. A query has a connection of its own,
+ * and closed afterwards. */
 tide_status tide_pg_bulk_begin(tide_bulk *bulk, tide_error *err);
 tide_status tide_pg_bulk_row(tide_bulk *bulk, const tide_sql_value *values, tide_error *err);
 tide_status tide_pg_bulk_end(tide_bulk *bulk, bool is_kept, tide_error *err);

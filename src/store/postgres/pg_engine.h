@@ -46,12 +46,14 @@ static inline tide_pg_engine *tide_pg_engine_of(const tide_store *store)
 /* When a call that begins now has to end (tide_cond_until). */
 int64_t tide_pg_call_until(const tide_store *store);
 
-/* An idle connection or a new one; for a write to a primary, if one of the hosts is. TIDE_E_BUSY: all are in use. TIDE_E_UNAVAILABLE, TIDE_E_TIMEOUT: there
- * is no server until then. A server that refuses us is not tried again. */
+/* An idle connection or a new one; for a write to a primary, if one of the hosts is. TIDE_E_BUSY:
+ * all are in use. TIDE_E_UNAVAILABLE, TIDE_E_TIMEOUT: there is no server until then. A server that
+ * refuses us is not tried again. */
 TIDE_MUST_CHECK tide_status tide_pg_acquire(tide_pg_connection **out, tide_store *store,
                                             bool is_write, int64_t until_us, tide_error *err);
 
-/* The URL has several hosts, and a write that met a standby may find the primary among the others. */
+/* The URL has several hosts, and a write that met a standby may find the primary among the
+ * others. */
 static inline bool tide_pg_has_choice(const tide_store *store)
 {
     const tide_pg_hosts *hosts = &tide_pg_engine_of(store)->hosts;
@@ -76,12 +78,12 @@ TIDE_MUST_CHECK tide_status tide_pg_identify_again(tide_pg_connection *connectio
 
 /* ---- pg_transaction.c ---- */
 
-/* Only for bench/pg_ordered, which measures what the guard costs: connections that are made from now on set
- * their session once, and transactions prove nothing. */
+/* Only for bench/pg_ordered, which measures what the guard costs: connections that are made from
+ * now on set their session once, and transactions prove nothing. */
 extern bool tide_pg_is_unguarded;
 
-/* Run a closure on this connection up to its COMMIT, or roll it back. connection->is_stale: the guard
- * refused, and nothing was done. */
+/* Run a closure on this connection up to its COMMIT, or roll it back. connection->is_stale: the
+ * guard refused, and nothing was done. */
 TIDE_MUST_CHECK tide_status tide_pg_run_write(tide_pg_connection *connection, tide_tx_fn *fn,
                                               void *arg, bool is_guarded, tide_error *err);
 
@@ -98,8 +100,8 @@ tide_status tide_pg_take_counters(tide_tx *tx, tide_error *err);
 tide_status tide_pg_script(tide_tx *tx, const char *text, tide_error *err);
 tide_status tide_pg_host(tide_tx *tx, tide_host *out, tide_error *err);
 
-/* Of a shared transaction, on one of its members' connections: begin it, take every member's counters
- * and write its rows, one member after the other, and commit. */
+/* Of a shared transaction, on one of its members' connections: begin it, take every member's
+ * counters and write its rows, one member after the other, and commit. */
 TIDE_MUST_CHECK tide_status tide_pg_send_group(tide_pg_connection *connection,
                                                tide_pg_connection *const *members, int count,
                                                tide_error *err);
@@ -110,8 +112,8 @@ void tide_pg_report_rows(tide_pg_connection *connection);
 
 /* ---- pg_group.c ---- */
 
-/* The closure on this connection has run, needs no answer before its counters are taken, and may share
- * its transaction with others. */
+/* The closure on this connection has run, needs no answer before its counters are taken, and may
+ * share its transaction with others. */
 bool tide_pg_can_share(const tide_pg_connection *connection);
 
 /* Commit it, with those of other threads that wait at the same time. TIDE_OK: it is durable.
@@ -127,6 +129,6 @@ TIDE_MUST_CHECK tide_status tide_pg_make_durable(tide_pg_connection *connection,
 /* A read saw what may not be on disk yet. */
 TIDE_MUST_CHECK tide_status tide_pg_flush_read(tide_pg_connection *connection, tide_error *err);
 
-/* The connection broke. TIDE_OK: it had committed after all, and is durable. TIDE_E_SERIALIZATION: it had
- * not; run it again. */
+/* The connection broke. TIDE_OK: it had committed after all, and is durable. TIDE_E_SERIALIZATION:
+ * it had not; run it again. */
 TIDE_MUST_CHECK tide_status tide_pg_resolve_lost(tide_pg_connection *connection, tide_error *err);

@@ -2,14 +2,14 @@
  *
  *     BEGIN  guard   counters of A  rows of A   counters of B  rows of B   ...   COMMIT  flush
  *
- * Threads that want numbers of the same counters would queue for the counters' locks on the server. They
- * queue here instead: one of them sends what all that wait have declared and deferred, in their order,
- * as one transaction on its own connection, and the flush right behind it. Two groups are under way at
- * most: while one waits for the disk, the other takes its numbers. No closure waits for others: a group
- * consists of those that are queued.
+ * Threads that want numbers of the same counters would queue for the counters' locks on the server.
+ * They queue here instead: one of them sends what all that wait have declared and deferred, in
+ * their order, as one transaction on its own connection, and the flush right behind it. Two groups
+ * are under way at most: while one waits for the disk, the other takes its numbers. No closure
+ * waits for others: a group consists of those that are queued.
  *
- * A closure joins if it has run without an answer of the server, and only with closures of the same set of
- * counters, so that a group takes its locks in the order in which each of its members would.
+ * A closure joins if it has run without an answer of the server, and only with closures of the same
+ * set of counters, so that a group takes its locks in the order in which each of its members would.
  *
  * If the transaction fails, nothing of it happened, and each member runs again alone
  * (docs/decisions/0003-no-savepoints-on-postgresql.md). An outcome that is not known is so for all.
@@ -125,8 +125,8 @@ static void end_all(const group *g, tide_status status, const tide_error *err)
     }
 }
 
-/* Nothing happened. A closure that was alone has its own failure; where the guard refused, the first
- * finds out why. */
+/* Nothing happened. A closure that was alone has its own failure; where the guard refused, the
+ * first finds out why. */
 static void end_undone(const group *g, tide_status status, const tide_error *err)
 {
     const bool is_stale = g->connections[0]->is_stale;

@@ -6,8 +6,8 @@
 
 #include "store/postgres/pg_connection.h"
 
-/* A command has a handful of connections. Those of a daemon that find no slot are not cancelled: it ends its
- * calls before it ends. */
+/* A command has a handful of connections. Those of a daemon that find no slot are not cancelled: it
+ * ends its calls before it ends. */
 enum { SLOTS = 64 };
 
 static _Atomic(PGcancel *) slots[SLOTS];

@@ -32,8 +32,8 @@ void tide_pg_listener_done(tide_pg_listener *listener)
 
 /* ---- listening ---- */
 
-/* *must_poll: there is a server, but LISTEN is of no use: behind a pooler, which shares its sessions, and
- * on a standby, which refuses it. */
+/* *must_poll: there is a server, but LISTEN is of no use: behind a pooler, which shares its
+ * sessions, and on a standby, which refuses it. */
 static tide_pg_connection *connect_listener(tide_pg_listener *listener, bool *must_poll)
 {
     tide_store *store = listener->watcher.store;

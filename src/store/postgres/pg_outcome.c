@@ -1,14 +1,16 @@
 /* pg_outcome.c - outcome of a commit.
  *
  *     before COMMIT is sent        nothing happened; the closure runs again
- *     session ended by the server  its notice follows its responses: without one to COMMIT, run again
- *     COMMIT sent, no answer       the witness looks up the transaction's id: committed, or run again.
- *                                  Without witness or id: outcome unknown
- *     COMMIT answered, no flush    flushed on the committer's own connection; if that is lost: outcome
- *                                  unknown
+ *     session ended by the server  its notice follows its responses: without one to COMMIT, run
+ *                                  again
+ *     COMMIT sent, no answer       the witness looks up the transaction's id: committed, or run
+ *                                  again. Without witness or id: outcome unknown
+ *     COMMIT answered, no flush    flushed on the committer's own connection; if that is lost:
+ *                                  outcome unknown
  *     flush answered               durable
  *     synchronous COMMIT, or a flush behind it on the same connection, answered
- *                                  durable, unless the server warned that it gave up waiting for a standby */
+ *                                  durable, unless the server warned that it gave up waiting for a
+ *                                  standby */
 #include <string.h>
 
 #include "base/cond_wait.h"
@@ -39,8 +41,8 @@ static bool is_standby_awaited(tide_pg_connection *connection)
     return is_known && is_waiting != 0;
 }
 
-/* What was in the WAL at the flush or in front of the commit, or else when the transaction began, is durable
- * now: a server that has less of it has lost history. */
+/* What was in the WAL at the flush or in front of the commit, or else when the transaction began,
+ * is durable now: a server that has less of it has lost history. */
 static void note_wal(tide_pg_connection *connection)
 {
     tide_store *store = connection->store;
@@ -103,7 +105,8 @@ tide_status tide_pg_flush_read(tide_pg_connection *connection, tide_error *err)
 tide_status tide_pg_resolve_lost(tide_pg_connection *connection, tide_error *err)
 {
     tide_pg_engine *engine = connection->store->engine;
-    /* A session that is ended while its commit waits for a standby warns that it is committed here. */
+    /* A session that is ended while its commit waits for a standby warns that it is committed
+     * here. */
     const bool is_undone =
         connection->is_ended && !connection->is_committed && !connection->has_warned;
     if (!connection->is_commit_sent || is_undone)

@@ -41,8 +41,9 @@ tide_status tide_pg_identify_again(tide_pg_connection *connection, tide_error *e
     return tide_identity_recheck(connection->store, &runner, err);
 }
 
-/* Another server than the identity was checked against, or started anew since: a failover, a restored copy.
- * The guard of the next transaction would find it, too; here it costs no transaction. */
+/* Another server than the identity was checked against, or started anew since: a failover, a
+ * restored copy. The guard of the next transaction would find it, too; here it costs no
+ * transaction. */
 static tide_status check_host(tide_pg_connection *connection, tide_error *err)
 {
     tide_store *store = connection->store;

@@ -12,9 +12,9 @@ static tide_pg_connection *connection_of(const tide_query *query)
     return query->tx->connection;
 }
 
-/* Its own round trip, once per connection: the parameter types must be known before values can be sent.
- * What is queued already (a BEGIN) travels along. Behind a proxy the statement has no name, and is sent again
- * with each use. */
+/* Its own round trip, once per connection: the parameter types must be known before values can be
+ * sent. What is queued already (a BEGIN) travels along. Behind a proxy the statement has no name,
+ * and is sent again with each use. */
 static tide_status prepare_and_describe(tide_pg_connection *connection,
                                         tide_pg_statement *statement, const tide_query *query,
                                         tide_error *err)

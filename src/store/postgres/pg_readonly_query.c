@@ -52,7 +52,8 @@ typedef struct row_text {
     unsigned char *bytes; /* of PQunescapeBytea */
 } row_text;
 
-/* '2025-01-01 00:00:00.5+00': ours has all digits and no zone. Others (infinity, BC) stay as they are. */
+/* '2025-01-01 00:00:00.5+00': ours has all digits and no zone. Others (infinity, BC) stay as they
+ * are. */
 static tide_view time_of(tide_view text, char out[TIDE_TIME_TEXT_SIZE])
 {
     const size_t len =
@@ -213,7 +214,8 @@ static tide_status read_rows(progress *p, tide_pg_connection *connection, tide_e
     return status;
 }
 
-/* A statement that the server does not understand is the caller's mistake, not the store's failure. */
+/* A statement that the server does not understand is the caller's mistake, not the store's
+ * failure. */
 static tide_status name_failure(tide_status status, tide_error *err)
 {
     if (status != TIDE_E_FAILED && status != TIDE_E_FOREIGN)

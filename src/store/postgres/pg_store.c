@@ -1,9 +1,9 @@
 /* pg_store.c - a store in a PostgreSQL database: the engine's operations.
  *
- * A write transaction commits with synchronous_commit=off; then the flusher carries it to disk, and only
- * then is the caller answered (shared flush). Behind a pooler, and on a server that refuses its WAL
- * functions, each commit is synchronous. A transaction runs again, on another connection if need be, until
- * its outcome is known or the call's time is up. Where it can die: pg_outcome.c. */
+ * A write transaction commits with synchronous_commit=off; then the flusher carries it to disk, and
+ * only then is the caller answered (shared flush). Behind a pooler, and on a server that refuses
+ * its WAL functions, each commit is synchronous. A transaction runs again, on another connection if
+ * need be, until its outcome is known or the call's time is up. Where it can die: pg_outcome.c. */
 #include <tidemark/store.h>
 
 #include <assert.h>
@@ -74,8 +74,8 @@ static bool was_demoted(const tide_pg_connection *connection, tide_status status
            tide_pg_has_choice(connection->store);
 }
 
-/* A primary that returned, or another store, in front of the right one in a list of hosts: the others are
- * tried first from now on. */
+/* A primary that returned, or another store, in front of the right one in a list of hosts: the
+ * others are tried first from now on. */
 static bool is_wrong_host(tide_pg_connection *connection, tide_status status, int attempt)
 {
     const tide_store *store = connection->store;
@@ -140,8 +140,8 @@ static bool is_still_open(tide_status status)
            status == TIDE_E_MISMATCH;
 }
 
-/* The closure recognises by its id whether it has run before. In another epoch that proves nothing: history
- * may have been cut in front of it. */
+/* The closure recognises by its id whether it has run before. In another epoch that proves nothing:
+ * history may have been cut in front of it. */
 static tide_status resolve_by_id(tide_store *store, tide_tx_fn *fn, void *arg, int64_t until_us,
                                  const char *epoch_id, tide_error *err)
 {
@@ -233,8 +233,8 @@ static tide_status pg_read(tide_store *store, tide_tx_fn *fn, void *arg, bool is
 
 /* ---- beside transactions ---- */
 
-/* On a connection of its own, closed afterwards, with everything that a caller's statement left in its
- * session. What it has seen is on disk before it succeeds. */
+/* On a connection of its own, closed afterwards, with everything that a caller's statement left in
+ * its session. What it has seen is on disk before it succeeds. */
 static tide_status pg_readonly_query(tide_store *store, const tide_readonly_query *query,
                                      tide_error *err)
 {

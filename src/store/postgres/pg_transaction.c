@@ -2,9 +2,10 @@
  *
  *     BEGIN  guard  ...statements...  counters  deferred rows  [flush]  COMMIT
  *
- * A write transaction is READ COMMITTED, a read transaction REPEATABLE READ. The guard travels right
- * behind BEGIN: it sets what ends with the transaction, and fails it on a server that is not the one
- * the process believes in. The flush is inside only where no connection outlives the commit. */
+ * A write transaction is READ COMMITTED, a read transaction REPEATABLE READ. The guard travels
+ * right behind BEGIN: it sets what ends with the transaction, and fails it on a server that is not
+ * the one the process believes in. The flush is inside only where no connection outlives the
+ * commit. */
 #include <inttypes.h>
 #include <stdio.h>
 #include <string.h>
@@ -113,8 +114,8 @@ static tide_status send_guard(tide_pg_connection *connection, bool with_id, tide
                               (tide_pg_expectation){.is_guard = true}, err);
 }
 
-/* A pooler queues its clients while its server is away. Nothing that has an effect is sent before the
- * transaction has a server, so that another host can be tried. */
+/* A pooler queues its clients while its server is away. Nothing that has an effect is sent before
+ * the transaction has a server, so that another host can be tried. */
 static tide_status await_server(tide_pg_connection *connection, tide_error *err)
 {
     const int64_t until_us = connection->answer_by_us;
@@ -190,8 +191,9 @@ static void report_rows(tide_tx *tx)
     }
 }
 
-/* Where nothing outlives the commit, the transaction itself carries to disk what it has seen. A server
- * without WAL functions commits everything synchronously: there, what is visible is on disk. */
+/* Where nothing outlives the commit, the transaction itself carries to disk what it has seen. A
+ * server without WAL functions commits everything synchronously: there, what is visible is on
+ * disk. */
 static tide_status send_flush_inside(tide_pg_connection *connection, tide_error *err)
 {
     /* Its own commit flushes. */

@@ -51,7 +51,8 @@ tide_status tide_sqlite_describe(tide_store *store, tide_store_describe_fn *fn, 
     tide_sqlite_connection *reader = NULL;
     TIDE_TRY(tide_sqlite_take_reader(&reader, store, err));
     assert(reader);
-    /* A read of the file first: on a fresh connection PRAGMA journal_mode hides an I/O error behind "delete". */
+    /* A read of the file first: on a fresh connection PRAGMA journal_mode hides an I/O error behind
+     * "delete". */
     char ignored[TIDE_SQLITE_VALUE_SIZE];
     tide_status status = tide_sqlite_ask(reader, "PRAGMA schema_version", ignored, err);
     for (size_t i = 0; status >= TIDE_OK && i < sizeof pragma_facts / sizeof pragma_facts[0]; i++) {
@@ -131,8 +132,9 @@ static int compare_object(void *arg, int width, char **values, char **names)
     return SQLITE_OK;
 }
 
-/* Tables and triggers guard the promises: they are compared with what the migrations make in an empty place. Those that
- * the store lists, that is: one opened as it is may be older than this program. */
+/* Tables and triggers guard the promises: they are compared with what the migrations make in an
+ * empty place. Those that the store lists, that is: one opened as it is may be older than this
+ * program. */
 static tide_status compare_schema(tide_sqlite_connection *reader, finding_request *request,
                                   tide_error *err)
 {
@@ -200,7 +202,8 @@ static tide_status sync_directory_of(const char *path, tide_error *err)
     return sync_path(slash ? directory : ".", O_RDONLY | O_DIRECTORY, err);
 }
 
-/* One statement reads one snapshot: VACUUM INTO writes it, compacted, to a file nobody else knows. */
+/* One statement reads one snapshot: VACUUM INTO writes it, compacted, to a file nobody else
+ * knows. */
 static tide_status copy_into(tide_store *store, const char *path, tide_error *err)
 {
     tide_sqlite_connection *reader = NULL;

@@ -13,7 +13,8 @@ typedef struct bulk_state {
     struct {
         int64_t us;
         char text
-            [TIDE_TIME_TEXT_SIZE]; /* of the column's last time: rows beside each other often share it */
+            /* of the column's last time: rows beside each other often share it */
+            [TIDE_TIME_TEXT_SIZE];
     } times[TIDE_QUERY_PARAM_MAX];
 } bulk_state;
 

@@ -163,11 +163,12 @@ static tide_status configure(tide_sqlite_connection *connection, tide_sqlite_rol
     sqlite3_progress_handler(db, PROGRESS_OPS, stop_over_budget, connection);
     (void)sqlite3_db_config(db, SQLITE_DBCONFIG_TRUSTED_SCHEMA, 0, NULL);
     (void)sqlite3_db_config(db, SQLITE_DBCONFIG_ENABLE_FKEY, 1, NULL);
-    /* A plan does not depend on bound values: otherwise every statement with LIMIT :n is compiled anew at each run. */
+    /* A plan does not depend on bound values: otherwise every statement with LIMIT :n is compiled
+     * anew at each run. */
     (void)sqlite3_db_config(db, SQLITE_DBCONFIG_ENABLE_QPSG, 1, NULL);
     char text[512];
-    /* secure_delete: where it is on by default, every page that is freed is written once more, with zeros, and a disk that is
-     * full has no room for that. */
+    /* secure_delete: where it is on by default, every page that is freed is written once more, with
+     * zeros, and a disk that is full has no room for that. */
     (void)snprintf(text, sizeof text,
                    "PRAGMA page_size=%d; PRAGMA cell_size_check=ON; PRAGMA cache_size=-%d;"
                    "PRAGMA synchronous=FULL; PRAGMA wal_autocheckpoint=0; PRAGMA temp_store=MEMORY;"

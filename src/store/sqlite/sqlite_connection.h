@@ -1,10 +1,12 @@
-/* sqlite_connection.h - one SQLite connection: settings, statements, time limits, errors as statuses.
+/* sqlite_connection.h - one SQLite connection: settings, statements, time limits, errors as
+ * statuses.
  *
- * Every connection runs in WAL mode with synchronous=FULL, foreign keys on, and no automatic checkpoint: the
- * writer is the one checkpointer. The last connection to be closed, of all processes, empties the log into the
- * file, so that a store that nobody uses is one file. Statements are prepared once and kept. A query binds its values when it
- * starts, so several queries of one statement can wait for their turn; if the kept statement is busy, the
- * query prepares one of its own.
+ * Every connection runs in WAL mode with synchronous=FULL, foreign keys on, and no automatic
+ * checkpoint: the writer is the one checkpointer. The last connection to be closed, of all
+ * processes, empties the log into the file, so that a store that nobody uses is one file.
+ * Statements are prepared once and kept. A query binds its values when it starts, so several
+ * queries of one statement can wait for their turn; if the kept statement is busy, the query
+ * prepares one of its own.
  *
  * Times: text `YYYY-MM-DD HH:MM:SS.ffffff`, which sorts as the times do.
  *
@@ -64,7 +66,7 @@ tide_status tide_sqlite_keep(tide_query *query, tide_error *err);
 void tide_sqlite_reset(tide_query *query);
 tide_sql_value tide_sqlite_column(const tide_query *query, int index);
 
-/* sqlite_bulk.c, sqlite_look.c: their part of tide_sqlite_ops. */
+/* sqlite_bulk.c, sqlite_readonly_query.c: their part of tide_sqlite_ops. */
 tide_status tide_sqlite_bulk_begin(tide_bulk *bulk, tide_error *err);
 tide_status tide_sqlite_bulk_row(tide_bulk *bulk, const tide_sql_value *values, tide_error *err);
 tide_status tide_sqlite_bulk_end(tide_bulk *bulk, bool is_kept, tide_error *err);

@@ -1,4 +1,5 @@
-/* sqlite_engine.h - what the files of the SQLite engine share: the engine itself and its readers. */
+/* sqlite_engine.h - what the files of the SQLite engine share: the engine itself and its
+ * readers. */
 #pragma once
 
 #include "store/sqlite/sqlite_connection.h"

@@ -86,8 +86,8 @@ char *tide_sqlite_immutable_uri(const char *path)
     return uri;
 }
 
-/* A database whose header does not carry our mark: is it empty (a creation that was cut short), or foreign?
- * immutable=1 reads without locks, logs or side files. */
+/* A database whose header does not carry our mark: is it empty (a creation that was cut short), or
+ * foreign? immutable=1 reads without locks, logs or side files. */
 static tide_status look_inside(tide_sqlite_kind *out, const char *path, tide_error *err)
 {
     char *uri = tide_sqlite_immutable_uri(path);
@@ -170,8 +170,8 @@ tide_status tide_sqlite_file_is_wal(bool *out, const char *path, tide_error *err
     return TIDE_OK;
 }
 
-/* A file that is not in WAL mode has no log. One that lies beside it belonged to the file that stood here before, and
- * SQLite would replay it over this one. */
+/* A file that is not in WAL mode has no log. One that lies beside it belonged to the file that
+ * stood here before, and SQLite would replay it over this one. */
 static tide_status check_stray_log(const char *path, tide_error *err)
 {
     char log[PATH_MAX];
@@ -179,7 +179,8 @@ static tide_status check_stray_log(const char *path, tide_error *err)
     if (snprintf(log, sizeof log, "%s-wal", path) >= (int)sizeof log || stat(log, &info) != 0 ||
         info.st_size <= LOG_HEADER_LEN)
         return TIDE_OK;
-    /* Look again: another process may have switched the file to WAL mode meanwhile, and the log is its own. */
+    /* Look again: another process may have switched the file to WAL mode meanwhile, and the log is
+     * its own. */
     bool is_wal = false;
     TIDE_TRY(tide_sqlite_file_is_wal(&is_wal, path, err));
     if (is_wal)
@@ -191,8 +192,9 @@ static tide_status check_stray_log(const char *path, tide_error *err)
         path, path, path);
 }
 
-/* Power failed while the first transaction wrote the file: nothing of its pages need be there, and the rollback journal
- * beside it begins at a database of 0 pages. The next open of SQLite makes the file empty again. */
+/* Power failed while the first transaction wrote the file: nothing of its pages need be there, and
+ * the rollback journal beside it begins at a database of 0 pages. The next open of SQLite makes the
+ * file empty again. */
 static bool is_creation_undone(const char *path, const unsigned char *header, int got)
 {
     static const unsigned char magic[8] = {0xd9, 0xd5, 0x05, 0xf9, 0x20, 0xa1, 0x63, 0xd7};

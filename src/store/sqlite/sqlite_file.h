@@ -1,14 +1,17 @@
 /* sqlite_file.h - the file before SQLite touches it, and the door in front of its write lock.
  *
- * Looking first keeps two promises: a bad path gets an error that says what is wrong, and a file that is not
- * ours is not changed in any way (opening it with SQLite could already checkpoint its log).
+ * Looking first keeps two promises: a bad path gets an error that says what is wrong, and a file
+ * that is not ours is not changed in any way (opening it with SQLite could already checkpoint its
+ * log).
  *
- * The door: SQLite's write lock has no queue, and a busy process that lets go of it takes it again before
- * anybody else has looked (measured: others waited 200 ms in the median, 1.9 s at worst; with the door
- * 0.6 ms and 9 ms). So whoever wants to write first takes a lock on a side file, PATH-door, and lets go of it as
- * soon as BEGIN IMMEDIATE has succeeded: one process waits at the lock, the others wait at the door.
+ * The door: SQLite's write lock has no queue, and a busy process that lets go of it takes it again
+ * before anybody else has looked (measured: others waited 200 ms in the median, 1.9 s at worst;
+ * with the door 0.6 ms and 9 ms). So whoever wants to write first takes a lock on a side file,
+ * PATH-door, and lets go of it as soon as BEGIN IMMEDIATE has succeeded: one process waits at the
+ * lock, the others wait at the door.
  *
- * Survives: locks end with their process. The side file is empty and may be deleted when nobody runs. */
+ * Survives: locks end with their process. The side file is empty and may be deleted when nobody
+ * runs. */
 #pragma once
 
 #include <sys/types.h>
@@ -22,23 +25,26 @@ typedef enum tide_sqlite_kind {
     TIDE_SQLITE_OURS,
 } tide_sqlite_kind;
 
-/* What stands at path? TIDE_E_INVALID: a directory or no plain file. TIDE_E_NOT_FOUND: its directory does
- * not exist. TIDE_E_DENIED, TIDE_E_FOREIGN, TIDE_E_DAMAGED as said. Changes nothing. */
+/* What stands at path? TIDE_E_INVALID: a directory or no plain file. TIDE_E_NOT_FOUND: its
+ * directory does not exist. TIDE_E_DENIED, TIDE_E_FOREIGN, TIDE_E_DAMAGED as said. Changes
+ * nothing. */
 TIDE_MUST_CHECK tide_status tide_sqlite_inspect(tide_sqlite_kind *out, const char *path,
                                                 bool is_read_only, tide_error *err);
 
-/* The path with its links resolved, absolute: side files stand beside the real file, and a later chdir changes
- * nothing. The file may be absent; its directory must exist. NULL: it cannot be named. The caller frees it. */
+/* The path with its links resolved, absolute: side files stand beside the real file, and a later
+ * chdir changes nothing. The file may be absent; its directory must exist. NULL: it cannot be
+ * named. The caller frees it. */
 char *tide_sqlite_full_path(const char *path);
 
-/* A file without a log in a directory that we cannot write: nobody is writing it, and SQLite could not make its
- * side files. It is read as it lies there. */
+/* A file without a log in a directory that we cannot write: nobody is writing it, and SQLite could
+ * not make its side files. It is read as it lies there. */
 bool tide_sqlite_is_still(const char *path);
 
 /* The URI by which SQLite opens such a file. sqlite3_free it. NULL: no memory. */
 char *tide_sqlite_immutable_uri(const char *path);
 
-/* What stands under the names of a store: a file that was moved away or replaced while it is open has others. */
+/* What stands under the names of a store: a file that was moved away or replaced while it is open
+ * has others. */
 typedef struct tide_sqlite_place {
     ino_t file;
     ino_t log;

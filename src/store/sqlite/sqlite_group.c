@@ -24,7 +24,8 @@ static bool is_transaction_gone(const tide_sqlite_writer *writer)
 
 /* ---- one closure ---- */
 
-/* A reference that is still dangling would fail the whole group's COMMIT: it is this closure's failure. */
+/* A reference that is still dangling would fail the whole group's COMMIT: it is this closure's
+ * failure. */
 static tide_status check_deferred_keys(tide_sqlite_writer *writer, tide_error *err)
 {
     int pending = 0;
@@ -110,7 +111,8 @@ static void checkpoint(tide_sqlite_writer *writer)
         atomic_store(&writer->wal_bytes, 0);
 }
 
-/* Whoever reads is not waited for: then the log keeps its length, and what could be moved is moved. */
+/* Whoever reads is not waited for: then the log keeps its length, and what could be moved is
+ * moved. */
 static void empty_log(tide_sqlite_writer *writer)
 {
     tide_sqlite_connection *connection = writer->connection;
@@ -152,7 +154,8 @@ static tide_status check_place(const tide_sqlite_writer *writer, tide_error *err
                      writer->store->name);
 }
 
-/* The file is known since it was opened, its log exists at the latest when a commit has written to it. */
+/* The file is known since it was opened, its log exists at the latest when a commit has written to
+ * it. */
 static void find_place(tide_sqlite_writer *writer)
 {
     if (writer->place.file == 0 || writer->place.log == 0) {
@@ -221,8 +224,9 @@ static bool cut_log(tide_sqlite_writer *writer)
            log->pMethods->xSync(log, SQLITE_SYNC_FULL) == SQLITE_OK;
 }
 
-/* A failed COMMIT may have left its frames in the log, where a crash would find them. A later successful
- * commit overwrites them, or the log is cut in front of them: then the failure is certain. */
+/* A failed COMMIT may have left its frames in the log, where a crash would find them. A later
+ * successful commit overwrites them, or the log is cut in front of them: then the failure is
+ * certain. */
 static tide_status make_certain(tide_sqlite_writer *writer, tide_status status, tide_error *err)
 {
     roll_back(writer);
@@ -366,7 +370,8 @@ static void finish_group(tide_sqlite_writer *writer, tide_sqlite_job *const *job
             tide_watch_signal_topics(writer->store, &jobs[i]->topics);
 }
 
-/* A closure failed that nothing shields the others from: undo all, and run the group again in savepoints. */
+/* A closure failed that nothing shields the others from: undo all, and run the group again in
+ * savepoints. */
 static void run_again_carefully(tide_sqlite_writer *writer, tide_sqlite_job *const *jobs, int count)
 {
     writer->careful_groups = CAREFUL_GROUPS;

@@ -1,7 +1,7 @@
 /* sqlite_group.h - one group of closures in one transaction, and the checkpoint after it.
  *
- * What sqlite_writer.h describes, without queue and thread: the writer calls these one after the other, from one
- * thread or under its lock.
+ * What sqlite_writer.h describes, without queue and thread: the writer calls these one after the
+ * other, from one thread or under its lock.
  *
  * Threads: none of its own. */
 #pragma once

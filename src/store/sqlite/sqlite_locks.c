@@ -43,8 +43,8 @@ typedef struct fd_entry {
 /* What the unix VFS opens right now on this thread: it passes no more than a path to open(2). */
 typedef enum opening { OPENING_SIDE_FILE, OPENING_DATABASE, OPENING_OTHER } opening;
 
-/* Guards everything below. Not taken by lock calls: the file of a descriptor that SQLite has open does
- * not change. */
+/* Guards everything below. Not taken by lock calls: the file of a descriptor that SQLite has open
+ * does not change. */
 static pthread_mutex_t table_lock = PTHREAD_MUTEX_INITIALIZER;
 static locked_file files[TIDE_SQLITE_LOCKS_FILE_MAX];
 static int file_count;           /* entries that have ever been used */
@@ -161,8 +161,8 @@ static void close_io_fds(locked_file *file)
 }
 
 /* Whether no lock of the application can be dropped by closing the descriptors of an idle file. A
- * read-only lock descriptor cannot take the exclusive lock. It is closed only if the file has no name
- * left: then a lock can be taken only through a descriptor that exists already. */
+ * read-only lock descriptor cannot take the exclusive lock. It is closed only if the file has no
+ * name left: then a lock can be taken only through a descriptor that exists already. */
 static bool is_closable(const locked_file *file)
 {
     struct flock whole = {.l_type = F_WRLCK, .l_whence = SEEK_SET};
@@ -175,7 +175,8 @@ static bool is_closable(const locked_file *file)
            fcntl(file->lock_fd, F_OFD_GETLK, &whole) == 0 && whole.l_type == F_UNLCK;
 }
 
-/* The lock descriptor is the last: the kernel drops POSIX locks at close(2) before it releases ours. */
+/* The lock descriptor is the last: the kernel drops POSIX locks at close(2) before it releases
+ * ours. */
 static void try_close(locked_file *file)
 {
     if (!is_closable(file))
@@ -223,8 +224,9 @@ static void occupy_standard_fds(void)
             (void)open("/dev/null", O_RDONLY);
 }
 
-/* An open descriptor becomes an idle one of its file, which is *out. NULL: it is not the descriptor of a
- * plain file, or there is no room; then it stays open and unknown, as closing it could drop locks. */
+/* An open descriptor becomes an idle one of its file, which is *out. NULL: it is not the descriptor
+ * of a plain file, or there is no room; then it stays open and unknown, as closing it could drop
+ * locks. */
 static locked_file *adopt_fd(int fd, bool is_writable)
 {
     struct stat info;
@@ -423,8 +425,8 @@ static void after_fork_in_parent(void)
     (void)pthread_mutex_unlock(&table_lock);
 }
 
-/* The child has no POSIX lock yet, so that closing drops none. A copy of a lock descriptor would keep
- * the parent's locks beyond its death, and a lock taken through it would be the parent's. */
+/* The child has no POSIX lock yet, so that closing drops none. A copy of a lock descriptor would
+ * keep the parent's locks beyond its death, and a lock taken through it would be the parent's. */
 static void after_fork_in_child(void)
 {
     locked_file *next = NULL;

@@ -1,7 +1,8 @@
 /* sqlite_store.c - a store in a SQLite file: opening, closing, writers and readers.
  *
- * Readers have connections of their own and never wait for the writer: WAL gives each a snapshot. What
- * they see is on disk, because with synchronous=FULL a commit is synced before it becomes visible. */
+ * Readers have connections of their own and never wait for the writer: WAL gives each a snapshot.
+ * What they see is on disk, because with synchronous=FULL a commit is synced before it becomes
+ * visible. */
 #include <tidemark/store.h>
 
 #include <assert.h>
@@ -22,7 +23,8 @@
 
 /* ---- opening ---- */
 
-/* The file is asked again, after the connection has read it: opening may have rolled a hot journal back. */
+/* The file is asked again, after the connection has read it: opening may have rolled a hot journal
+ * back. */
 static tide_status ask_claimed(bool *is_claimed, tide_sqlite_connection *connection,
                                const char *path, tide_error *err)
 {
@@ -39,9 +41,10 @@ static tide_status ask_claimed(bool *is_claimed, tide_sqlite_connection *connect
     return TIDE_OK;
 }
 
-/* The mark goes into the header before WAL mode, so that a look at the first 100 bytes tells whose file it is. A
- * crash in between leaves a marked file in another mode: the next open finishes the work. Free pages can be given back
- * (PRAGMA incremental_vacuum) only if that is said before the first write. */
+/* The mark goes into the header before WAL mode, so that a look at the first 100 bytes tells whose
+ * file it is. A crash in between leaves a marked file in another mode: the next open finishes the
+ * work. Free pages can be given back (PRAGMA incremental_vacuum) only if that is said before the
+ * first write. */
 static tide_status claim_file(tide_sqlite_connection *connection, const char *path, tide_error *err)
 {
     char text[64];
@@ -52,8 +55,8 @@ static tide_status claim_file(tide_sqlite_connection *connection, const char *pa
     bool is_wal = false;
     TIDE_TRY(tide_sqlite_file_is_wal(&is_wal, path, err));
     if (!is_wal) {
-        /* After a power cut the beginning of a log can exist, and the switch to WAL mode be undone by its journal. SQLite
-         * opens a log that it finds, and takes the file for switched. */
+        /* After a power cut the beginning of a log can exist, and the switch to WAL mode be undone
+         * by its journal. SQLite opens a log that it finds, and takes the file for switched. */
         TIDE_TRY(tide_sqlite_exec(connection, "PRAGMA journal_mode=DELETE", err));
         TIDE_TRY(tide_sqlite_exec(connection, "PRAGMA journal_mode=WAL", err));
         TIDE_TRY(tide_sqlite_file_is_wal(&is_wal, path, err));
@@ -89,8 +92,8 @@ static tide_status open_writer(tide_store *store, tide_sqlite_engine *engine, ti
     return status;
 }
 
-/* A log that SQLite will not read to its end is copied first: SQLite overwrites it. Whether something
- * was lost is proven by the log itself, or told by the identity marker. */
+/* A log that SQLite will not read to its end is copied first: SQLite overwrites it. Whether
+ * something was lost is proven by the log itself, or told by the identity marker. */
 static tide_status check_log(tide_sqlite_engine *engine, bool is_as_is, tide_error *err)
 {
     tide_sqlite_wal wal;
@@ -249,7 +252,8 @@ static tide_status sqlite_read(tide_store *store, tide_tx_fn *fn, void *arg, boo
 {
     (void)is_local; /* visible means synced here */
     const tide_sqlite_engine *engine = store->engine;
-    /* A reader of a file that was replaced would follow a history that has ended, without noticing. */
+    /* A reader of a file that was replaced would follow a history that has ended, without
+     * noticing. */
     if (tide_sqlite_place_is_left(&engine->place, engine->path))
         return tide_fail(err, TIDE_E_DAMAGED,
                          "%s was moved, replaced or deleted while open; open it again",
@@ -279,7 +283,8 @@ static tide_status sqlite_now(tide_tx *tx, tide_error *err)
 static tide_status sqlite_script(tide_tx *tx, const char *text, tide_error *err)
 {
     tide_sqlite_connection *connection = tx->connection;
-    /* A schema belongs into the file itself: a copy made without the log is then old, and not empty. */
+    /* A schema belongs into the file itself: a copy made without the log is then old, and not
+     * empty. */
     connection->is_checkpoint_wanted = true;
     const int code = sqlite3_exec(connection->db, text, NULL, NULL, NULL);
     return code == SQLITE_OK ? TIDE_OK : tide_sqlite_fail(err, connection->db, code, "script");

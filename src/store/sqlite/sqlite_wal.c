@@ -118,8 +118,8 @@ static bool read_frame(const scan *s, int64_t number, const frame *before, frame
     return true;
 }
 
-/* Frames that a failed commit left behind the end never continue a commit before them: whoever writes
- * behind a commit has seen it succeed. */
+/* Frames that a failed commit left behind the end never continue a commit before them: whoever
+ * writes behind a commit has seen it succeed. */
 static void scan_frames(const scan *s, sum begin, tide_sqlite_wal *out)
 {
     frame before = {.stored = begin, .salt_a = s->salt_a, .salt_b = s->salt_b};

@@ -1,12 +1,13 @@
 /* sqlite_wal.h - the write-ahead log before SQLite opens it.
  *
- * SQLite ends recovery at the first frame whose checksum is wrong, and says nothing: after a crash that
- * is where a write was torn. But each of our commits is synced before the next is written. So a frame
- * of a later transaction that continues the checksum stored in the frame before it proves that what
- * stands between was whole once, and was damaged afterwards. A bad last transaction alone is torn.
+ * SQLite ends recovery at the first frame whose checksum is wrong, and says nothing: after a crash
+ * that is where a write was torn. But each of our commits is synced before the next is written. So
+ * a frame of a later transaction that continues the checksum stored in the frame before it proves
+ * that what stands between was whole once, and was damaged afterwards. A bad last transaction alone
+ * is torn.
  *
- * Only a log that nobody has open is looked at: recovery happens at the first open, and the frames of
- * somebody who writes are in motion.
+ * Only a log that nobody has open is looked at: recovery happens at the first open, and the frames
+ * of somebody who writes are in motion.
  *
  * Threads: any. */
 #pragma once

@@ -1,8 +1,9 @@
 /* sqlite_watch.c - noticing that another process has committed to the file.
  *
- * A commit writes to the log before it becomes visible. inotify on the log wakes the thread; then data_version of a
- * connection of its own, which changes with every commit that others made visible, is read for up to 5 ms.
- * Behind that stands a slow look, for what inotify does not tell (a log that was replaced, a network file system). */
+ * A commit writes to the log before it becomes visible. inotify on the log wakes the thread; then
+ * data_version of a connection of its own, which changes with every commit that others made
+ * visible, is read for up to 5 ms. Behind that stands a slow look, for what inotify does not tell
+ * (a log that was replaced, a network file system). */
 #include <stdio.h>
 #include <string.h>
 #include <sys/inotify.h>

@@ -32,8 +32,8 @@ static int take_group(tide_sqlite_writer *writer, tide_sqlite_job **jobs)
     return count;
 }
 
-/* Callers who were just answered often come back at once: stepping aside for a moment makes one group of them
- * where there would be two. Called with the lock held. */
+/* Callers who were just answered often come back at once: stepping aside for a moment makes one
+ * group of them where there would be two. Called with the lock held. */
 static void gather(tide_sqlite_writer *writer, int expected)
 {
     for (int i = 0; i < GATHER_YIELDS && writer->queued < expected && !writer->is_stopping; i++) {
@@ -197,7 +197,8 @@ void tide_sqlite_writer_empty_log(tide_sqlite_writer *writer)
 {
     tide_error ignored;
     atomic_store(&writer->is_log_unwanted, true);
-    /* The log is looked after when a group has been answered: the second answer comes behind that of the first. */
+    /* The log is looked after when a group has been answered: the second answer comes behind that
+     * of the first. */
     for (int i = 0; i < 2; i++)
         TIDE_IGNORE(tide_sqlite_writer_submit(writer, change_nothing, NULL, &ignored));
 }

@@ -184,11 +184,11 @@ static tide_status check_position(void *arg, const tide_position *position,
                                   const tide_gap_sums *gaps, tide_error *err)
 {
     duckdb_rig *r = arg;
-    tide_ledger ledger;
+    tide_ledger totals;
     int64_t rows = 0;
     int64_t dead = 0;
-    tide_position_ledger(position, gaps, &ledger);
-    assert_int_equal(0, ledger.unexplained);
+    tide_position_ledger(position, gaps, &totals);
+    assert_int_equal(0, totals.unexplained);
     assert_ok_err(r->sink->ops->count(r->sink, position, NULL, NULL, &rows, &dead, err), err);
     assert_int_equal(position->stored, rows + position->expired);
     assert_int_equal(position->dead, dead);

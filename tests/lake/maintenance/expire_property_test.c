@@ -272,7 +272,8 @@ static tide_status read_left(tide_tx *tx, void *arg, tide_error *err)
     left *l = arg;
     memset(l, 0, sizeof *l);
     static const tide_sql sql = {
-        TIDE_SQL_INIT, .name = "snapshots_left",
+        TIDE_SQL_INIT,
+        .name = "snapshots_left",
         .engine = {{.text = "SELECT snapshot_id FROM ducklake_snapshot"},
                    {.text = "SELECT snapshot_id FROM ducklake_snapshot"}},
     };

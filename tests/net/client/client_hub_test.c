@@ -302,7 +302,8 @@ typedef struct refusals {
     char other[256]; /* the words of one that was something else */
 } refusals;
 
-static void note_refusal(void *arg, tide_status status, tide_client_response *reply, const char *text)
+static void note_refusal(void *arg, tide_status status, tide_client_response *reply,
+                         const char *text)
 {
     refusals *r = arg;
     pthread_mutex_lock(&r->sum.lock);

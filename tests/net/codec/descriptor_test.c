@@ -83,7 +83,7 @@ static void a_walk_visits_a_file_and_its_imports_once(void **state)
     assert_int_equal(1, calls);
 }
 
-/* Message p.M of a.proto is extended in b.proto, by number 100 and, inside of message N, by 101.
+/* Message p.M of one file is extended in another, by number 100 and, inside of message N, by 101.
  * The files import each other: protoc forbids circles, bytes may have them. */
 static void build_extended(tide_buffer *set)
 {

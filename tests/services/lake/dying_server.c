@@ -10,14 +10,14 @@
 #include "net/call/call.h"
 #include "services/lake/laked.h"
 
-void __real_tide_call_reply(tide_call *call, tide_view message);
-void __wrap_tide_call_reply(tide_call *call, tide_view message);
+void __real_tide_call_respond(tide_call *call, tide_view message);
+void __wrap_tide_call_respond(tide_call *call, tide_view message);
 
-void __wrap_tide_call_reply(tide_call *call, tide_view message)
+void __wrap_tide_call_respond(tide_call *call, tide_view message)
 {
     if (strstr(tide_call_path(call), "/Append"))
         (void)kill(getpid(), SIGKILL);
-    __real_tide_call_reply(call, message);
+    __real_tide_call_respond(call, message);
 }
 
 static tide_status serve(const char *url, const char *dir, tide_error *err)

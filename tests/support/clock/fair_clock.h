@@ -1,10 +1,10 @@
 /* fair_clock.h - the clock of a test's deadlines: time in which the machine had a core for us.
  *
  * A deadline of a test ends a wait for something that never happens. On a machine that is shared
- * with twenty busy programs everything takes ten times as long, and a wall clock cannot distinguish slow
- * from stuck. This clock advances by the share of a core that a runnable thread gets: as the wall
- * clock while there are fewer runnable threads than cores, at half its speed with twice as many.
- * The count of runnable threads is the kernel's, the higher of now and the last minute.
+ * with twenty busy programs everything takes ten times as long, and a wall clock cannot distinguish
+ * slow from stuck. This clock advances by the share of a core that a runnable thread gets: as the
+ * wall clock while there are fewer runnable threads than cores, at half its speed with twice as
+ * many. The count of runnable threads is the kernel's, the higher of now and the last minute.
  *
  * The clock is for limits. What lasts a certain time (a schedule of faults, a lease) uses
  * wall_clock_ms. scripts/check/test-watchdog limits whole programs by the same rule.

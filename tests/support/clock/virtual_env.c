@@ -65,12 +65,8 @@ static void sleep_virtually(tide_env *env, int64_t us)
 void virtual_env_init(virtual_env *v, uint64_t seed)
 {
     *v = (virtual_env){
-        .env = {TIDE_ENV_INIT, .wall_us = read_wall,
-                .mono_us = read_mono,
-                .boot_us = read_boot,
-                .boot_id = read_boot_id,
-                .random = draw_random,
-                .sleep_us = sleep_virtually},
+        .env = {TIDE_ENV_INIT, .wall_us = read_wall, .mono_us = read_mono, .boot_us = read_boot,
+                .boot_id = read_boot_id, .random = draw_random, .sleep_us = sleep_virtually},
         .wall_us = VIRTUAL_ENV_WALL_US,
         .mono_us = VIRTUAL_ENV_UP_US,
         .boot_us = VIRTUAL_ENV_UP_US,

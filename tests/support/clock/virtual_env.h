@@ -13,7 +13,8 @@
  * A new one starts at 2025-01-01 00:00:00 UTC, an hour after its boot.
  *
  * Threads: safe; one mutex, so concurrent callers see times that never go back. The order in
- * which threads draw random bytes decides which thread gets which: determinism needs a single thread. */
+ * which threads draw random bytes decides which thread gets which: determinism needs a single
+ * thread. */
 #pragma once
 
 #include <pthread.h>

@@ -177,7 +177,8 @@ static void flipped_bits_are_mostly_found(void **state)
     fault_rig_end(&r);
 }
 
-/* A machine that loses power before a process has opened the database boots with the same database. */
+/* A machine that loses power before a process has opened the database boots with the same
+ * database. */
 static void a_database_that_was_not_opened_survives_the_cut(void **state)
 {
     (void)state;

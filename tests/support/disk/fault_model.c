@@ -24,7 +24,8 @@ void fault_give_up(const char *what, const char *about)
     abort();
 }
 
-/* --- content and fates -------------------------------------------------------------------------- */
+/* --- content and fates
+ * -------------------------------------------------------------------------- */
 
 static bool reserve_content(fault_content *c, size_t len)
 {
@@ -114,7 +115,8 @@ static fault_fate draw_fate(const fault_lottery *l, uint64_t serial)
     fault_give_up("unknown survival", "bug");
 }
 
-/* --- files -------------------------------------------------------------------------------------- */
+/* --- files
+ * -------------------------------------------------------------------------------------- */
 
 fault_node *fault_node_new(void)
 {
@@ -179,7 +181,8 @@ bool fault_node_draw(const fault_node *n, const fault_lottery *l, fault_content 
     return true;
 }
 
-/* --- names -------------------------------------------------------------------------------------- */
+/* --- names
+ * -------------------------------------------------------------------------------------- */
 
 fault_node *fault_entry_node(const fault_entry *e)
 {
@@ -275,7 +278,8 @@ fault_node *fault_entry_draw(const fault_entry *e, const fault_lottery *l)
     return n;
 }
 
-/* --- the whole disk ----------------------------------------------------------------------------- */
+/* --- the whole disk
+ * ----------------------------------------------------------------------------- */
 
 int64_t fault_model_used_len(const fault_model *model)
 {

@@ -1,10 +1,10 @@
 /* pg_bouncer.h - a real PgBouncer in front of a test's cluster.
  *
- * Listens on a socket in a directory of its own; every client becomes the server's superuser. Transaction
- * mode and two server connections per pool, unless settings say otherwise.
+ * Listens on a socket in a directory of its own; every client becomes the server's superuser.
+ * Transaction mode and two server connections per pool, unless settings say otherwise.
  *
- * Ends with pg_bouncer_stop; a test program that goes without it leaves a process that its directory's
- * end does not stop, so a case stops it in every way out. */
+ * Ends with pg_bouncer_stop; a test program that goes without it leaves a process that its
+ * directory's end does not stop, so a case stops it in every way out. */
 #pragma once
 
 #include "support/postgres/pg_cluster.h"

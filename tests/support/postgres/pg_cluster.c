@@ -109,8 +109,9 @@ static bool name_kept(char out[PATH_MAX], const char *directory, const char *bin
     return true;
 }
 
-/* An empty cluster is the same every time: initdb makes one for the test run, kept beside the helpers, and the others are copies. A copy gets its
- * name by a rename when it is whole; a second one does not replace the first. */
+/* An empty cluster is the same every time: initdb makes one for the test run, kept beside the
+ * helpers, and the others are copies. A copy gets its name by a rename when it is whole; a second
+ * one does not replace the first. */
 static tide_status make_empty(const pg_cluster *c, tide_error *err)
 {
     const char *helpers = getenv("TIDEMARK_HELPER_DIR");

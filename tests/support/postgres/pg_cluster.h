@@ -61,8 +61,8 @@ typedef struct pg_cluster {
 TIDE_MUST_CHECK tide_status pg_cluster_start(pg_cluster *c, const pg_cluster_options *options,
                                              tide_error *err);
 
-/* A hot standby of a running cluster, called "standby", made from a base backup; it streams from there.
- * TIDE_E_NOT_FOUND as above. */
+/* A hot standby of a running cluster, called "standby", made from a base backup; it streams from
+ * there. TIDE_E_NOT_FOUND as above. */
 TIDE_MUST_CHECK tide_status pg_cluster_start_standby(pg_cluster *c, const pg_cluster *primary,
                                                      const pg_cluster_options *options,
                                                      tide_error *err);
@@ -110,8 +110,8 @@ TIDE_MUST_CHECK tide_status pg_cluster_fresh_database(const pg_cluster *c, const
                                                       char name[PG_CLUSTER_NAME_MAX],
                                                       tide_error *err);
 
-/* The same for PG_OWNER, an ordinary role, which is created if it is missing: it may log in, owns its
- * databases, and has no other privilege. */
+/* The same for PG_OWNER, an ordinary role, which is created if it is missing: it may log in, owns
+ * its databases, and has no other privilege. */
 #define PG_OWNER "tidemark_owner"
 TIDE_MUST_CHECK tide_status pg_cluster_owned_database(const pg_cluster *c, const char *from,
                                                       char name[PG_CLUSTER_NAME_MAX],

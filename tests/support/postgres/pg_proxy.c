@@ -102,8 +102,8 @@ static bool write_all(int fd, const unsigned char *bytes, size_t len)
 }
 
 /* Requests: the start of a session, Execute, Query, Sync. Responses: CommandComplete, errors, the
- * end of a pipeline. A cut beside any other message is one beside the nearest of these: neither side
- * acts upon the messages between them. */
+ * end of a pipeline. A cut beside any other message is one beside the nearest of these: neither
+ * side acts upon the messages between them. */
 static bool is_counted(const flow *f, const unsigned char *head)
 {
     return f->is_untyped || strchr(f == &f->of->up ? "EQS" : "CEZ", head[0]) != NULL;

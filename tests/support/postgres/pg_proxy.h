@@ -1,10 +1,10 @@
 /* pg_proxy.h - TCP proxy in front of a PostgreSQL server that cuts at a chosen message.
  *
  * Bytes are forwarded message by message, in both directions. The messages of all connections upon
- * which one side acts are counted in the order in which they arrive at the proxy. Before the message with the armed
- * number is forwarded its connection breaks, or all of them do; later connections are served. So a
- * request that is cut never reaches the server, and a response that is cut was sent by a server
- * that has done its work.
+ * which one side acts are counted in the order in which they arrive at the proxy. Before the
+ * message with the armed number is forwarded its connection breaks, or all of them do; later
+ * connections are served. So a request that is cut never reaches the server, and a response that is
+ * cut was sent by a server that has done its work.
  *
  * Clients connect without TLS and without GSS encryption (sslmode=disable, gssencmode=disable).
  *

@@ -67,7 +67,8 @@ bool seeds_fail_again(uint64_t seed)
     const pid_t pid = fork();
     if (pid == 0) {
         (void)setenv("TIDEMARK_SEED", number, 1);
-        /* A case that fails leaves its world behind, and that is no finding. Later options take precedence. */
+        /* A case that fails leaves its world behind, and that is no finding. Later options take
+         * precedence. */
         const char *asan = getenv("ASAN_OPTIONS");
         char options[512];
         (void)snprintf(options, sizeof options, "%s:detect_leaks=0", asan ? asan : "");

@@ -152,10 +152,10 @@ void sim_print_trace(const sim *world, FILE *out);
  * nothing. */
 typedef bool (*sim_run_fn)(uint64_t seed, bool is_quiet, void *arg);
 
-/* Run the seeds of tests/sim/<world>/seeds.txt (seeds.h; NULL: none), which are those that ever failed,
- * and then count others. Stops at the first that fails, whose run has reported itself,
- * and returns false. TIDEMARK_SEED in the environment runs that one only; TIDEMARK_SIM_SEEDS
- * replaces count. */
+/* Run the seeds of tests/sim/<world>/seeds.txt (seeds.h; NULL: none), which are those that ever
+ * failed, and then count others. Stops at the first that fails, whose run has reported itself, and
+ * returns false. TIDEMARK_SEED in the environment runs that one only; TIDEMARK_SIM_SEEDS replaces
+ * count. */
 TIDE_MUST_CHECK bool sim_seeds(const char *world, uint64_t count, sim_run_fn run, void *arg);
 
 /* The same, quiet and deaf to the environment, for tests that want a failure: true when one was

@@ -72,11 +72,8 @@ static void sleep_ahead(tide_env *env, int64_t us)
 
 void sim_clock_init(sim_clock *c, const int64_t *world_us, uint64_t seed)
 {
-    *c = (sim_clock){.env = {TIDE_ENV_INIT, .wall_us = read_wall,
-                             .mono_us = read_uptime,
-                             .boot_us = read_uptime,
-                             .boot_id = read_boot_id,
-                             .random = draw_random,
+    *c = (sim_clock){.env = {TIDE_ENV_INIT, .wall_us = read_wall, .mono_us = read_uptime,
+                             .boot_us = read_uptime, .boot_id = read_boot_id, .random = draw_random,
                              .sleep_us = sleep_ahead},
                      .world_us = world_us};
     prng_init(&c->random, seed);

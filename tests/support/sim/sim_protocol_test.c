@@ -298,8 +298,8 @@ static void the_same_seed_gives_the_same_run(void **state)
         free(traces[i]);
 }
 
-/* A failure reports all that is needed: the invariant, the seed, the events before it, the line that
- * replays it. */
+/* A failure reports all that is needed: the invariant, the seed, the events before it, the line
+ * that replays it. */
 static void a_failure_prints_its_seed_and_its_last_events(void **state)
 {
     (void)state;
