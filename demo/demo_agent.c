@@ -129,7 +129,7 @@ static void end_child(tide_demo_agent *agent, int number)
     (void)kill(agent->pid, number);
     const int64_t until_us = now_us(agent) + STOP_MS * INT64_C(1000);
     while (waitpid(agent->pid, NULL, WNOHANG) == 0) {
-        (void)poll(NULL, 0, 10);
+        agent->options.env->sleep_us(agent->options.env, 10000);
         if (now_us(agent) > until_us)
             (void)kill(agent->pid, SIGKILL);
     }

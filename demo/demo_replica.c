@@ -50,7 +50,8 @@ struct tide_demo_replica {
 
 static tide_status fail(sqlite3 *db, const char *file, tide_error *err)
 {
-    return tide_fail(err, TIDE_E_IO, "%s: %s", file, db ? sqlite3_errmsg(db) : "no memory");
+    return tide_fail(err, TIDE_E_IO, "%s: %s", file,
+                     db ? sqlite3_errmsg(db) : tide_status_get(TIDE_E_NOMEM)->text);
 }
 
 static tide_status open_plain(tide_demo_replica *replica, int shop, tide_error *err)

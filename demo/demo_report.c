@@ -5,7 +5,6 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include <poll.h>
 #include <unistd.h>
 
 #include "base/cleanup.h"
@@ -59,7 +58,7 @@ tide_status tide_demo_report(FILE *out, tide_env *env, tide_error *err)
         return tide_fail(err, TIDE_E_INVALID,
                          "TIDEMARK_FD is not set; `tidemark work run` starts this program");
     for (int step = find_last_step() + 1; step <= TIDE_DEMO_REPORT_STEPS; step++) {
-        (void)poll(NULL, 0, STEP_MS); /* the work itself */
+        env->sleep_us(env, STEP_MS * INT64_C(1000)); /* the work itself */
         TIDE_TRY(send_checkpoint(atoi(fd), step, err));
         if (step == FAILING_STEP && is_unlucky(env))
             return tide_fail(err, TIDE_E_FAILED, "the printer is on fire");

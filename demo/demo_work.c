@@ -141,7 +141,7 @@ static void end_workers(tide_demo_work *work)
     for (int i = 0; i < WORKERS; i++) {
         const pid_t pid = work->workers[i].pid;
         while (pid != 0 && waitpid(pid, NULL, WNOHANG) == 0) {
-            (void)poll(NULL, 0, 10);
+            work->options.env->sleep_us(work->options.env, 10000);
             if (now_us(work) > until_us)
                 (void)kill(-pid, SIGKILL);
         }

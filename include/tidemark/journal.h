@@ -261,8 +261,8 @@ TIDE_API TIDE_MUST_CHECK tide_status tide_journal_tail(tide_store *store,
 
 enum {
     TIDE_TASK_STEP_NAME_MAX = 128, /* bytes */
-    TIDE_TASK_STEP_KEY_SIZE =
-        TIDE_JOURNAL_ID_MAX + TIDE_TASK_STEP_NAME_MAX + sizeof "step//", /* with the NUL */
+    /* with the NUL */
+    TIDE_TASK_STEP_KEY_SIZE = TIDE_JOURNAL_ID_MAX + TIDE_TASK_STEP_NAME_MAX + sizeof "step//",
 };
 
 /* A step of a task is begun and completed under the token of the task's lease (tide_task_resume).

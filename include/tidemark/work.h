@@ -537,7 +537,8 @@ typedef struct tide_work_policy {
 TIDE_API TIDE_MUST_CHECK tide_status tide_work_policy_set(tide_store *store,
                                                           const tide_work_policy *policy,
                                                           tide_error *err);
-/* TIDE_NONE: it has none, and *out the defaults. out->work_type is the caller's. */
+/* TIDE_NONE: it has none, and *out (which begins with its size) the defaults. out->work_type is the
+ * caller's. */
 TIDE_API TIDE_MUST_CHECK tide_status tide_work_policy_get(tide_store *store, const char *work_type,
                                                           tide_work_policy *out, tide_error *err);
 /* "error", "crash" and "timeout"; a list of them, with commas. */

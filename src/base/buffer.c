@@ -27,6 +27,14 @@ void tide_buffer_done(tide_buffer *buffer)
     tide_buffer_init(buffer, buffer->max);
 }
 
+tide_status tide_buffer_check(tide_status status, tide_error *err)
+{
+    if (status >= TIDE_OK)
+        return status;
+    return status == TIDE_E_NOMEM ? tide_no_memory(err)
+                                  : tide_fail(err, status, "more bytes than there is room for");
+}
+
 void tide_buffer_clear(tide_buffer *buffer)
 {
     tide_buffer_truncate(buffer, 0);

@@ -19,6 +19,7 @@
 #include <stddef.h>
 #include <stdint.h>
 
+#include <tidemark/error.h>
 #include <tidemark/export.h>
 #include <tidemark/status.h>
 #include <tidemark/view.h>
@@ -47,6 +48,10 @@ void tide_buffer_truncate(tide_buffer *buffer, size_t len);
 
 /* Make sure that more bytes can be appended without a further allocation. */
 TIDE_MUST_CHECK tide_status tide_buffer_reserve(tide_buffer *buffer, size_t more);
+
+/* The one text of what could not be appended: passes a status of a buffer on, and if it is a
+ * failure fills *err. */
+TIDE_MUST_CHECK tide_status tide_buffer_check(tide_status status, tide_error *err);
 
 /* The bytes must not lie in the buffer itself. ptr may be NULL when len is 0. */
 TIDE_MUST_CHECK tide_status tide_buffer_append(tide_buffer *buffer, const void *ptr, size_t len);

@@ -27,6 +27,17 @@
         end(*variable);                                                                            \
     }
 
+/* The same for a public type: NULL is fine, and so is a variable that holds NULL, which it does
+ * then. */
+#define TIDE_CLOSE_FN(name, type, end)                                                             \
+    void name(type **variable)                                                                     \
+    {                                                                                              \
+        if (variable) {                                                                            \
+            end(*variable);                                                                        \
+            *variable = NULL;                                                                      \
+        }                                                                                          \
+    }
+
 /* The value of a pointer variable, which becomes NULL: ownership leaves the scope. */
 #define TIDE_TAKE(variable)                                                                        \
     __extension__({                                                                                \

@@ -42,7 +42,7 @@ static tide_status fail_append(tide_status status, const tide_buffer *out, const
     if (status == TIDE_E_LIMIT)
         return tide_fail(err, TIDE_E_INVALID, "%s: is larger than the %zu bytes that are allowed",
                          path, out->max);
-    return tide_fail(err, status, "%s: no memory to read it", path);
+    return tide_buffer_check(status, err);
 }
 
 /* One allocation where the size is known: what may be a secret is not copied around. */

@@ -187,8 +187,7 @@ static tide_status renew_held(tide_tx *tx, turn *t, int64_t now_us, tide_error *
         return TIDE_OK;
     TIDE_CLEANUP(tide_buffer_done) tide_buffer list = tide_buffer_of(AGENTS_LEN_MAX);
     const tide_status written = write_held(&list, holding);
-    if (written < TIDE_OK)
-        return tide_fail(err, written, "no memory to renew %d agents", holding->count);
+    TIDE_TRY(tide_buffer_check(written, err));
     TIDE_QUERY(query, tx, TIDE_SQL_AGENT_RENEW, err,
                tide_bind_view("held", tide_buffer_view(&list)), tide_bind_time("now", now_us),
                tide_bind_time("expires", now_us + holding->lease_us));

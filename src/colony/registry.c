@@ -197,8 +197,7 @@ tide_status tide_registry_note(tide_store *store, const char *agent_id, const ch
         size_t replaced = 0;
         const tide_view head = tide_view_bytes(error, strnlen(error, 1024));
         const tide_status cleaned = tide_utf8_clean(&clean, head, &replaced);
-        if (cleaned < TIDE_OK)
-            return tide_fail(err, cleaned, "no memory for an error's text");
+        TIDE_TRY(tide_buffer_check(cleaned, err));
         const tide_view cut = tide_utf8_cut(tide_buffer_view(&clean), TIDE_AGENT_ERROR_MAX);
         (void)snprintf(text, sizeof text, "%.*s", (int)cut.len, cut.ptr ? cut.ptr : "");
     }

@@ -285,8 +285,7 @@ static tide_status put_rollup(tide_tx *tx, const tide_position *of, tide_rollup 
                 TIDE_TRY(send_buckets(tx, of, &list, err));
             tide_buffer_clear(&list);
         }
-        if (status < TIDE_OK)
-            return tide_fail(err, status, "no memory for a summary");
+        TIDE_TRY(tide_buffer_check(status, err));
     }
     return TIDE_OK;
 }

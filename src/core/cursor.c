@@ -19,16 +19,20 @@ enum {
 
 void tide_cursor_init(tide_cursor *cursor, int64_t settled_through, size_t hole_max)
 {
-    assert(settled_through >= 0);
+    if (!cursor)
+        return;
+    const int64_t from = settled_through < 0 ? 0 : settled_through;
     *cursor = (tide_cursor){
-        .contiguous = settled_through,
-        .highest = settled_through,
+        .contiguous = from,
+        .highest = from,
         .hole_max = hole_max,
     };
 }
 
 void tide_cursor_done(tide_cursor *cursor)
 {
+    if (!cursor)
+        return;
     free(cursor->holes);
     *cursor = (tide_cursor){0};
 }
@@ -166,7 +170,7 @@ tide_status tide_cursor_add(tide_cursor *cursor, int64_t first, int64_t last, in
 
 int64_t tide_cursor_raise(tide_cursor *cursor, int64_t through)
 {
-    if (through <= cursor->contiguous)
+    if (!cursor || through <= cursor->contiguous)
         return 0;
     /* From 1 on, no hole is opened or split: at most one is kept of those removed. */
     const splice plan = plan_settling(cursor, 1, through);
@@ -177,17 +181,17 @@ int64_t tide_cursor_raise(tide_cursor *cursor, int64_t through)
 
 int64_t tide_cursor_contiguous(const tide_cursor *cursor)
 {
-    return cursor->contiguous;
+    return cursor ? cursor->contiguous : 0;
 }
 
 int64_t tide_cursor_highest(const tide_cursor *cursor)
 {
-    return cursor->highest;
+    return cursor ? cursor->highest : 0;
 }
 
 bool tide_cursor_has(const tide_cursor *cursor, int64_t number)
 {
-    if (number < 1 || number > cursor->highest)
+    if (!cursor || number < 1 || number > cursor->highest)
         return false;
     const size_t at = find_hole(cursor, number);
     return at == cursor->hole_count || cursor->holes[at].first > number;
@@ -195,20 +199,23 @@ bool tide_cursor_has(const tide_cursor *cursor, int64_t number)
 
 const tide_interval *tide_cursor_holes(const tide_cursor *cursor, size_t *count)
 {
-    *count = cursor->hole_count;
-    return cursor->holes;
+    if (count)
+        *count = cursor ? cursor->hole_count : 0;
+    return cursor ? cursor->holes : NULL;
 }
 
 int64_t tide_cursor_pending(const tide_cursor *cursor)
 {
     int64_t pending = 0; /* below highest - contiguous, since holes do not overlap */
-    for (size_t i = 0; i < cursor->hole_count; i++)
+    for (size_t i = 0; cursor && i < cursor->hole_count; i++)
         pending += width_of(cursor->holes[i]);
     return pending;
 }
 
 tide_status tide_cursor_next_hole(const tide_cursor *cursor, int64_t after, tide_interval *hole)
 {
+    if (!cursor || !hole)
+        return TIDE_E_INVALID;
     if (after == INT64_MAX)
         return TIDE_NONE;
     const size_t at = find_hole(cursor, after + 1);
@@ -324,7 +331,7 @@ static tide_status read_head(tide_reader *body, int64_t *contiguous, uint64_t *h
 tide_status tide_cursor_decode(tide_cursor *cursor, tide_view bytes, size_t hole_max,
                                tide_error *err)
 {
-    TIDE_NEED(cursor, err);
+    TIDE_NEED(cursor && (bytes.ptr || bytes.len == 0), err);
     tide_reader body;
     TIDE_TRY(open_envelope(bytes, &body, err));
     int64_t contiguous = 0;

@@ -19,6 +19,8 @@ enum { TRIES = 16 };
 
 void tide_idempotency_state_done(tide_idempotency_state *state)
 {
+    if (!state)
+        return;
     free(state->response);
     *state = (tide_idempotency_state){.token = 0};
 }

@@ -8,6 +8,7 @@
 #include <tidemark/lease.h>
 
 #include "base/cleanup.h"
+#include "base/interface/caller.h"
 #include "base/text/json_canon.h"
 #include "base/text/utf8.h"
 #include "core/value_digest.h"
@@ -32,17 +33,18 @@ static const char *const policy_names[] = {
 
 const char *tide_idempotency_outcome_name(tide_idempotency_outcome outcome)
 {
-    return outcome_names[outcome];
+    return TIDE_NAME_AT(outcome_names, outcome);
 }
 
 const char *tide_idempotency_policy_name(tide_idempotency_policy policy)
 {
-    return policy_names[policy];
+    return TIDE_NAME_AT(policy_names, policy);
 }
 
 tide_status tide_idempotency_hash(char out[TIDE_IDEMPOTENCY_HASH_SIZE], tide_view request,
                                   tide_error *err)
 {
+    TIDE_NEED(out && (request.ptr || request.len == 0), err);
     const tide_status status = tide_json_request_hash(out, request);
     return status < TIDE_OK ? tide_fail(err, status, "the request cannot be hashed") : TIDE_OK;
 }
@@ -62,6 +64,7 @@ tide_status tide_idempotency_check_name(const char *name, tide_error *err)
 tide_status tide_idempotency_name(char out[TIDE_IDEMPOTENCY_KEY_MAX + 1], const char *scope,
                                   const char *key, tide_error *err)
 {
+    TIDE_NEED(out, err);
     out[0] = '\0';
     if (!key || !*key)
         return tide_fail(err, TIDE_E_INVALID, "an idempotency key is not empty");

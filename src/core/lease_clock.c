@@ -65,7 +65,7 @@ static tide_status put_anchor(tide_tx *tx, const anchor *fresh, tide_error *err)
 
 tide_status tide_lease_now(tide_tx *tx, int64_t *now_us, tide_error *err)
 {
-    TIDE_NEED(tx, err);
+    TIDE_NEED(tx && now_us, err);
     tide_store *store = tide_tx_store(tx);
     if (tide_store_engine(store) == TIDE_ENGINE_POSTGRES)
         return tide_tx_now(tx, now_us, err);

@@ -32,7 +32,7 @@ static const char *const role_names[] = {
 
 const char *tide_token_role_name(tide_token_role role)
 {
-    return role_names[role];
+    return TIDE_NAME_AT(role_names, role);
 }
 
 static tide_status find_role(tide_token_role *out, tide_view name)
@@ -218,7 +218,7 @@ static tide_status find_token(tide_tx *tx, void *arg, tide_error *err)
 
 tide_status tide_token_check(tide_store *store, tide_view text, tide_token *out, tide_error *err)
 {
-    TIDE_NEED(store && out, err);
+    TIDE_NEED(store && out && (text.ptr || text.len == 0), err);
     check_request request = {.is_found = false};
     TIDE_TRY(tide_sha256_of(text, request.digest, err));
     TIDE_TRY(tide_store_read(store, find_token, &request, err));

@@ -70,8 +70,7 @@ tide_status tide_batch_pack(tide_buffer *out, tide_codec codec, tide_view raw, t
         status = pack_lz4(out, raw);
     else if (codec == TIDE_CODEC_ZSTD)
         status = pack_zstd(out, raw);
-    if (status < TIDE_OK)
-        return tide_fail(err, status, "no memory to pack %zu bytes", raw.len);
+    TIDE_TRY(tide_buffer_check(status, err));
     return status == TIDE_OK && out->len < raw.len ? TIDE_OK : TIDE_NONE;
 }
 
@@ -99,8 +98,7 @@ tide_status tide_batch_unpack(tide_buffer *out, const tide_batch_head *head, tid
     if (head->raw_len <= 0 || head->raw_len > TIDE_FEED_BATCH_BYTES_MAX)
         return tide_fail(err, TIDE_E_DAMAGED, "a body of %" PRId64 " bytes", head->raw_len);
     const tide_status status = tide_buffer_reserve(out, (size_t)head->raw_len);
-    if (status < TIDE_OK)
-        return tide_fail(err, status, "no memory for a batch of %" PRId64 " bytes", head->raw_len);
+    TIDE_TRY(tide_buffer_check(status, err));
     if (!unpack_into(out->ptr, (size_t)head->raw_len, head->codec, body))
         return tide_fail(err, TIDE_E_DAMAGED, "the body cannot be unpacked");
     out->len = (size_t)head->raw_len;

@@ -429,7 +429,7 @@ static void know_head(tide_feed *feed, const tide_draft *draft)
 
 int64_t tide_feed_head(const tide_feed *feed, const char *stream)
 {
-    const int id = find_known(feed, stream);
+    const int id = feed && stream ? find_known(feed, stream) : 0;
     return id > 0 ? atomic_load(&feed->heads[id].head_seq) : -1;
 }
 

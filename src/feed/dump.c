@@ -50,6 +50,7 @@ tide_status tide_feed_dump(tide_feed *feed, const tide_feed_dump_request *given,
     TIDE_NEED(feed && fn, err);
     tide_feed_dump_request wanted;
     TIDE_TRY(TIDE_SIZED_COPY(&wanted, given, tide_feed_dump_request, err));
+    TIDE_NEED(wanted.stream, err);
     kind_request kind = {.stream = wanted.stream};
     TIDE_TRY(tide_store_read(feed->store, find_kind, &kind, err));
     TIDE_CLEANUP(tide_buffer_done) tide_buffer line = tide_buffer_of(LINE_MAX_LEN);

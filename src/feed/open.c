@@ -158,24 +158,22 @@ void tide_feed_close(tide_feed *feed)
     free(feed);
 }
 
-void tide_feed_closep(tide_feed **feed)
-{
-    tide_feed_close(*feed);
-    *feed = NULL;
-}
+TIDE_CLOSE_FN(tide_feed_closep, tide_feed, tide_feed_close)
 
 tide_store *tide_feed_store(const tide_feed *feed)
 {
-    return feed->store;
+    return feed ? feed->store : NULL;
 }
 
 const tide_feed_options *tide_feed_get_options(const tide_feed *feed)
 {
-    return &feed->options;
+    return feed ? &feed->options : NULL;
 }
 
 void tide_feed_count(const tide_feed *feed, tide_feed_counters *out)
 {
+    if (!feed || !out)
+        return;
     out->commits = atomic_load(&feed->commits);
     out->records = atomic_load(&feed->records);
     out->raw_bytes = atomic_load(&feed->raw_bytes);

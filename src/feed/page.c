@@ -319,9 +319,7 @@ static tide_status append(tide_page *page, tide_view bytes, int64_t count, int64
                           tide_error *err)
 {
     const tide_status status = tide_buffer_append_view(&page->bytes, bytes);
-    if (status < TIDE_OK)
-        return tide_fail(err, status, "no memory for an answer of %zu bytes",
-                         page->bytes.len + bytes.len);
+    TIDE_TRY(tide_buffer_check(status, err));
     page->answer->count += count;
     page->answer->max_seq = last_seq;
     return TIDE_OK;

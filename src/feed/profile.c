@@ -80,7 +80,7 @@ static tide_status put_frames(tide_tx *tx, void *arg, tide_error *err)
 tide_status tide_feed_frames_put(tide_feed *feed, const tide_view *names, uint64_t *ids, int count,
                                  tide_error *err)
 {
-    TIDE_NEED(feed, err);
+    TIDE_NEED(feed && ((names && ids) || count <= 0), err);
     for (int i = 0; i < count; i++)
         if (!tide_utf8_valid(names[i]))
             return tide_fail(err, TIDE_E_INVALID, "a frame's name is UTF-8 text");
@@ -138,7 +138,7 @@ static tide_status get_slice(tide_feed *feed, names_request *request, tide_feed_
 tide_status tide_feed_frames_get(tide_feed *feed, const uint64_t *ids, int count,
                                  tide_feed_frame_fn *fn, void *arg, tide_error *err)
 {
-    TIDE_NEED(feed && fn, err);
+    TIDE_NEED(feed && fn && (ids || count <= 0), err);
     names_request request = {.count = 0};
     tide_buffer_init(&request.names, TIDE_FEED_PAGE_BYTES_MAX);
     tide_status status = TIDE_OK;
@@ -187,7 +187,7 @@ static tide_status put_binaries(tide_tx *tx, void *arg, tide_error *err)
 tide_status tide_feed_binaries_put(tide_feed *feed, const tide_feed_binary *binaries, int count,
                                    tide_error *err)
 {
-    TIDE_NEED(feed, err);
+    TIDE_NEED(feed && (binaries || count <= 0), err);
     for (int i = 0; i < count; i++)
         if (!tide_utf8_valid(binaries[i].build_id) || !tide_utf8_valid(binaries[i].service_id) ||
             !tide_utf8_valid(binaries[i].binary_path))

@@ -173,6 +173,8 @@ tide_status tide_feed_read(tide_feed *feed, const tide_feed_request *given,
 
 void tide_feed_answer_done(tide_feed_answer *answer)
 {
+    if (!answer)
+        return;
     free(answer->bytes);
     free(answer->holes);
     free(answer->epochs);

@@ -201,7 +201,7 @@ static tide_status list_readers(tide_tx *tx, void *arg, tide_error *err)
 tide_status tide_feed_readers(tide_feed *feed, const char *stream, tide_feed_reader_fn *fn,
                               void *arg, tide_error *err)
 {
-    TIDE_NEED(feed && fn, err);
+    TIDE_NEED(feed && stream && fn, err);
     TIDE_CLEANUP(tide_freep) TIDE_NEW(reader_list, list, err);
     list->stream = stream;
     TIDE_TRY(tide_store_read(feed->store, list_readers, list, err));
@@ -230,7 +230,7 @@ static tide_status drop_reader(tide_tx *tx, void *arg, tide_error *err)
 tide_status tide_feed_forget(tide_feed *feed, const char *stream, const char *reader,
                              tide_error *err)
 {
-    TIDE_NEED(feed, err);
+    TIDE_NEED(feed && stream && reader, err);
     forget_request request = {.stream = stream, .reader = reader};
     return tide_store_write(feed->store, drop_reader, &request, err);
 }

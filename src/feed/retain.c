@@ -470,7 +470,7 @@ static tide_status take_turns(turn *t, tide_error *err)
 
 tide_status tide_feed_step(tide_feed *feed, int64_t *next_us, tide_error *err)
 {
-    TIDE_NEED(feed, err);
+    TIDE_NEED(feed && next_us, err);
     TIDE_CLEANUP(tide_freep) TIDE_NEW(turn, t, err);
     t->feed = feed;
     if (!atomic_load(&feed->has_told_retention) &&

@@ -116,7 +116,7 @@ static tide_status read_page(tide_tx *tx, void *arg, tide_error *err)
 tide_status tide_journal_annotations(tide_store *store, const char *id_or_number,
                                      tide_annotation_fn *fn, void *arg, tide_error *err)
 {
-    TIDE_NEED(store && fn, err);
+    TIDE_NEED(store && id_or_number && fn, err);
     TIDE_CLEANUP(annotation_page_freep) TIDE_NEW(annotation_page, page, err);
     page->id_or_number = id_or_number;
     tide_arena_init(&page->arena, (size_t)PAGE * TIDE_JOURNAL_MESSAGE_MAX * 2);

@@ -3,6 +3,7 @@
 #include <ctype.h>
 #include <string.h>
 
+#include "base/interface/caller.h"
 #include "base/text/json_canon.h"
 #include "base/text/utf8.h"
 
@@ -127,6 +128,7 @@ static tide_status check_snapshot(const tide_checkpoint_new *checkpoint, tide_er
 
 static tide_status check_tags(const tide_checkpoint_new *checkpoint, tide_error *err)
 {
+    TIDE_NEED(checkpoint->tags || checkpoint->tag_count <= 0, err);
     if (checkpoint->tag_count < 0 || checkpoint->tag_count > TIDE_JOURNAL_TAGS_MAX)
         return tide_fail(err, TIDE_E_INVALID, "%d tags; a checkpoint has at most %d",
                          checkpoint->tag_count, TIDE_JOURNAL_TAGS_MAX);

@@ -4,6 +4,7 @@
 
 #include <tidemark/watch.h>
 
+#include "base/interface/caller.h"
 #include "store/statement.h"
 #include "tidemark_sql.h"
 
@@ -15,7 +16,7 @@ static const char *const kind_names[] = {
 
 const char *tide_journal_event_name(tide_journal_event_kind kind)
 {
-    return kind_names[kind];
+    return TIDE_NAME_AT(kind_names, kind);
 }
 
 bool tide_journal_event_parse(tide_journal_event_kind *kind, tide_view name)

@@ -97,7 +97,7 @@ tide_status tide_journal_fork(tide_store *store, const char *id_or_number, const
                               const char *title, char out_task_id[TIDE_JOURNAL_ID_MAX + 1],
                               tide_error *err)
 {
-    TIDE_NEED(store, err);
+    TIDE_NEED(store && id_or_number, err);
     char fresh[TIDE_UUID_TEXT_SIZE];
     if (!task_id) {
         tide_uuid uuid;

@@ -14,6 +14,8 @@ tide_status tide_journal_list(tide_store *store, const tide_journal_filter *give
     TIDE_NEED(store && fn, err);
     tide_journal_filter filter;
     TIDE_TRY(TIDE_SIZED_COPY(&filter, given, tide_journal_filter, err));
+    if ((unsigned)filter.order > TIDE_JOURNAL_NEWEST_FIRST)
+        return tide_fail(err, TIDE_E_INVALID, "there is no order %d", (int)filter.order);
     TIDE_CLEANUP(tide_checkpoint_iter_done) tide_checkpoint_iter walk = {0};
     TIDE_TRY(tide_checkpoint_iter_begin(
         &walk, store, &filter, filter.with_snapshot ? TIDE_PAGE_SNAPSHOTS : TIDE_PAGE_ROWS, err));
@@ -46,7 +48,7 @@ static tide_status find(tide_tx *tx, void *arg, tide_error *err)
 tide_status tide_journal_find(tide_store *store, const char *id_or_number, bool with_snapshot,
                               tide_checkpoint_fn *fn, void *arg, tide_error *err)
 {
-    TIDE_NEED(store && fn, err);
+    TIDE_NEED(store && id_or_number && fn, err);
     TIDE_CLEANUP(tide_journal_page_freep) tide_journal_page *page = tide_journal_page_new();
     TIDE_NEED_MEMORY(page, err);
     find_request request = {
@@ -72,7 +74,7 @@ static tide_status read_head(tide_tx *tx, void *arg, tide_error *err)
 tide_status tide_journal_head(tide_store *store, int64_t *global_sequence, tide_identity *identity,
                               tide_error *err)
 {
-    TIDE_NEED(store, err);
+    TIDE_NEED(store && global_sequence, err);
     head_request head = {0};
     TIDE_TRY(tide_store_read(store, read_head, &head, err));
     *global_sequence = head.last;

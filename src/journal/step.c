@@ -36,6 +36,8 @@ typedef struct step_call {
 
 void tide_task_step_state_done(tide_task_step_state *state)
 {
+    if (!state)
+        return;
     free(state->result);
     *state = (tide_task_step_state){.is_done = false};
 }

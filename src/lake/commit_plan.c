@@ -281,7 +281,7 @@ static tide_status open_array(tide_buffer *buffer, tide_error *err)
     tide_status status = tide_buffer_append_byte(buffer, '[');
     if (status >= TIDE_OK)
         status = tide_buffer_append_view(buffer, tide_buffer_view(&inside));
-    return status < TIDE_OK ? tide_fail(err, status, "no memory for a commit") : TIDE_OK;
+    return tide_buffer_check(status, err);
 }
 
 tide_status lake_plan_make(const tide_lake_change *change, lake_plan *out, tide_error *err)

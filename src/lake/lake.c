@@ -147,7 +147,7 @@ static tide_status make(tide_tx *tx, void *arg, tide_error *err)
 tide_status tide_lake_init(tide_store *store, const char *data_dir, bool *was_there,
                            tide_error *err)
 {
-    TIDE_NEED(store, err);
+    TIDE_NEED(store && data_dir, err);
     TIDE_CLEANUP(tide_freep) char *whole = NULL;
     TIDE_TRY(settle_directory(&whole, data_dir, err));
     TIDE_TRY(tide_lake_owner_look(store, whole, err));
@@ -313,5 +313,5 @@ tide_store *tide_lake_store(tide_lake *lake)
 
 const char *tide_lake_data_dir(const tide_lake *lake)
 {
-    return lake->data_dir;
+    return lake ? lake->data_dir : NULL;
 }

@@ -152,7 +152,7 @@ tide_status tide_otlp_note_status(tide_otlp *otlp, tide_status status)
         return TIDE_OK;
     }
     if (status != TIDE_OK)
-        return tide_fail(otlp->err, status, "no memory for a record");
+        return tide_buffer_check(status, otlp->err);
     return TIDE_OK;
 }
 
@@ -282,7 +282,7 @@ tide_status tide_otlp_record_end(tide_otlp *otlp, tide_record_batch *batch, int 
         return tide_fail(otlp->err, status, "more than %d bytes of records in one request",
                          TIDE_OTLP_OUTPUT_MAX);
     if (status != TIDE_OK)
-        return tide_fail(otlp->err, status, "no memory for a record of %s", batch->type->name);
+        return tide_buffer_check(status, otlp->err);
     return TIDE_OK;
 }
 

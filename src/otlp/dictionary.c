@@ -56,7 +56,7 @@ static tide_status add(tide_otlp *otlp, tide_buffer *table, const void *entry, s
         return tide_fail(otlp->err, status,
                          "a dictionary with more than %d entries of a table, or %d references",
                          TIDE_OTLP_TABLE_MAX, TIDE_OTLP_INDICES_MAX);
-    return status < TIDE_OK ? tide_fail(otlp->err, status, "no memory for a dictionary") : TIDE_OK;
+    return tide_buffer_check(status, otlp->err);
 }
 
 static uint32_t narrow(uint64_t index)
@@ -203,8 +203,7 @@ static tide_status make_name(tide_otlp *otlp, tide_view start, const char *end, 
         tide_utf8_clean(&otlp->json, tide_utf8_cut(start, TIDE_OTLP_FRAME_NAME_MAX), &replaced);
     if (status >= TIDE_OK)
         status = tide_buffer_append_text(&otlp->json, end);
-    if (status < TIDE_OK)
-        return tide_fail(otlp->err, status, "no memory for the name of a frame");
+    TIDE_TRY(tide_buffer_check(status, otlp->err));
     otlp->dictionary.replaced += replaced;
     char *room =
         tide_arena_copy(&otlp->arenas[TIDE_OTLP_LAYER_DICTIONARY], otlp->json.ptr, otlp->json.len);

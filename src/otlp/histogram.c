@@ -299,7 +299,7 @@ static tide_status take_news(tide_otlp *otlp, const tide_otlp_metric *metric, bo
     if (status == TIDE_E_LIMIT)
         return tide_fail(otlp->err, status, "too many data points with cumulative counts");
     if (status != TIDE_OK)
-        return tide_fail(otlp->err, status, "no memory for the counts of a series");
+        return tide_buffer_check(status, otlp->err);
     return TIDE_OK;
 }
 

@@ -118,9 +118,9 @@ tide_status tide_event_encode(tide_buffer *out, const tide_event *event, tide_er
     if (status >= TIDE_OK)
         return TIDE_OK;
     tide_buffer_truncate(out, before);
-    return tide_fail(err, status,
-                     status == TIDE_E_LIMIT ? "a change of one row has more than %d bytes"
-                                            : "no memory for an event (at most %d bytes)",
+    if (status != TIDE_E_LIMIT)
+        return tide_buffer_check(status, err);
+    return tide_fail(err, status, "a change of one row has more than %d bytes",
                      TIDE_EVENT_BYTES_MAX);
 }
 

@@ -51,8 +51,7 @@ tide_status tide_form_put(tide_buffer *out, const tide_table *table, tide_error 
     tide_status status = TIDE_OK;
     for (int i = 0; i < table->column_count && status >= TIDE_OK; i++)
         status = put_column(out, table, i);
-    return status < TIDE_OK ? tide_fail(err, status, "no memory for the form of %s", table->name)
-                            : TIDE_OK;
+    return tide_buffer_check(status, err);
 }
 
 /* ---- two of them ---- */

@@ -17,6 +17,8 @@ tide_status tide_replica_open(tide_replica **out, const tide_replica_options *gi
     const tide_replica_options *options = &own;
     if (!options->path || !*options->path)
         return tide_fail(err, TIDE_E_INVALID, "a replica needs the path of a file");
+    if (options->env)
+        TIDE_TRY(tide_env_check(options->env, err));
     const tide_node_options node = {.env = options->env ? options->env : tide_env_system(),
                                     .is_new = options->may_create,
                                     .state_dir = options->state_dir};
@@ -31,7 +33,7 @@ void tide_replica_close(tide_replica *replica)
 tide_status tide_replica_track(tide_replica *replica, const char *table, int64_t *rows,
                                tide_error *err)
 {
-    TIDE_NEED(replica, err);
+    TIDE_NEED(replica && table, err);
     tide_tracked tracked = {.rows = 0};
     TIDE_TRY(tide_node_track(replica, table, TIDE_NODE_RETAIN_AS_IS, &tracked, err));
     if (rows)
@@ -70,7 +72,7 @@ static tide_status count_mark(void *arg, const tide_origin_mark *mark, tide_erro
 
 tide_status tide_replica_status(tide_replica *replica, tide_replica_state *out, tide_error *err)
 {
-    TIDE_NEED(replica, err);
+    TIDE_NEED(replica && out, err);
     tide_node_counts counts = {.conflicts = 0};
     const tide_node_id id = tide_node_get_id(replica);
     tide_uuid uuid;

@@ -79,8 +79,7 @@ static tide_status put_names(tide_buffer *out, tide_buffer *key, const tide_tabl
     }
     for (int i = 0; i < table->key_count && status == TIDE_OK; i++)
         status = tide_buffer_append_u32(key, (uint32_t)table->key[i]);
-    return status < TIDE_OK ? tide_fail(err, status, "no memory for the schema of %s", table->name)
-                            : TIDE_OK;
+    return tide_buffer_check(status, err);
 }
 
 tide_status tide_schemas_put(tide_foreign_tx *tx, const tide_table *table, tide_error *err)

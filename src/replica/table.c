@@ -195,8 +195,7 @@ tide_status tide_table_digest_schema(tide_table *table, tide_error *err)
             tide_buffer_append(&text, table->columns[i].name, strlen(table->columns[i].name) + 1);
     for (int i = 0; i < table->key_count && status == TIDE_OK; i++)
         status = tide_buffer_append_u32(&text, (uint32_t)table->key[i]);
-    if (status < TIDE_OK)
-        return tide_fail(err, status, "no memory for the schema of %s", table->name);
+    TIDE_TRY(tide_buffer_check(status, err));
     const tide_digest128 digest = tide_digest128_of(tide_buffer_view(&text));
     table->schema = 0;
     for (int i = 0; i < 8; i++)

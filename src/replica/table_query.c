@@ -190,8 +190,7 @@ tide_status tide_table_prints(tide_buffer *out, const tide_sql_value *values, in
         uint8_t print[TIDE_TABLE_PRINT_LEN];
         tide_table_print(print, &values[i]);
         const tide_status status = tide_buffer_append(out, print, sizeof print);
-        if (status < TIDE_OK)
-            return tide_fail(err, status, "no memory for a row");
+        TIDE_TRY(tide_buffer_check(status, err));
     }
     return TIDE_OK;
 }

@@ -705,18 +705,24 @@ bool tide_identity_missing(tide_store *store, tide_identity *out)
 
 void tide_store_identity(tide_store *store, tide_identity *out)
 {
+    if (!store || !out)
+        return;
     TIDE_HOLD(&store->identity_lock);
     *out = store->identity;
 }
 
 int64_t tide_store_epoch_changes(tide_store *store)
 {
+    if (!store)
+        return 0;
     TIDE_HOLD(&store->identity_lock);
     return store->epoch_changes;
 }
 
 void tide_store_on_epoch(tide_store *store, tide_store_epoch_fn *fn, void *arg)
 {
+    if (!store)
+        return;
     TIDE_HOLD(&store->identity_lock);
     store->on_epoch = fn;
     store->on_epoch_arg = arg;
@@ -724,6 +730,8 @@ void tide_store_on_epoch(tide_store *store, tide_store_epoch_fn *fn, void *arg)
 
 void tide_store_on_failure(tide_store *store, tide_store_failure_fn *fn, void *arg)
 {
+    if (!store)
+        return;
     TIDE_HOLD(&store->identity_lock);
     store->on_failure = fn;
     store->on_failure_arg = arg;

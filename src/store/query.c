@@ -7,7 +7,10 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "base/buffer.h"
+#include "base/cleanup.h"
 #include "base/interface/caller.h"
+#include "base/interface/sized.h"
 #include "base/text/timefmt.h"
 #include "store/engine.h"
 #include "tidemark_sql.h"
@@ -74,10 +77,19 @@ static void forget_values(tide_query *query)
 static tide_status check_text(tide_tx *tx, const tide_sql *sql, const tide_sql_text *text,
                               tide_error *err)
 {
-    if (!text->text)
+    if (!sql->name || !text->text)
         return tide_tx_doom(tx,
                             tide_fail(err, TIDE_E_INVALID, "statement %s has no text for %s",
-                                      sql->name, tx->store->ops->name),
+                                      sql->name ? sql->name : "NULL", tx->store->ops->name),
+                            err);
+    bool has_names = text->params || text->param_count <= 0;
+    for (int i = 0; has_names && i < text->param_count && i < TIDE_QUERY_PARAM_MAX; i++)
+        has_names = text->params[i] != NULL;
+    if (!has_names)
+        return tide_tx_doom(tx,
+                            tide_fail(err, TIDE_E_INVALID,
+                                      "statement %s has %d parameters, of which one has no name",
+                                      sql->name, text->param_count),
                             err);
     if (text->param_count < 0 || text->param_count > TIDE_QUERY_PARAM_MAX)
         return tide_tx_doom(tx,
@@ -90,8 +102,9 @@ static tide_status check_text(tide_tx *tx, const tide_sql *sql, const tide_sql_t
 
 tide_status tide_query_begin(tide_query **out, tide_tx *tx, const tide_sql *sql, tide_error *err)
 {
-    TIDE_NEED(out && tx, err);
+    TIDE_NEED(out && tx && sql, err);
     TIDE_TRY(tide_tx_check_doom(tx, err));
+    TIDE_TRY(tide_sized_check(sql, sizeof *sql, "tide_sql", err));
     const tide_sql_text *text = &sql->engine[tx->store->ops->engine];
     TIDE_TRY(check_text(tx, sql, text, err));
     tide_query *query = acquire_pooled(tx->pool);
@@ -132,14 +145,12 @@ void tide_query_end(tide_query *query)
     give_to_pool(query->tx->pool, query);
 }
 
-void tide_query_endp(tide_query **query)
-{
-    tide_query_end(*query);
-    *query = NULL;
-}
+TIDE_CLOSE_FN(tide_query_endp, tide_query, tide_query_end)
 
 void tide_query_reset(tide_query *query)
 {
+    if (!query)
+        return;
     ops_of(query)->reset(query);
     forget_values(query);
 }
@@ -149,8 +160,8 @@ void tide_query_reset(tide_query *query)
 static bool is_param_of_any_engine(const tide_sql *sql, const char *name)
 {
     for (int e = 0; e < TIDE_ENGINE_COUNT; e++)
-        for (int i = 0; i < sql->engine[e].param_count; i++)
-            if (strcmp(sql->engine[e].params[i], name) == 0)
+        for (int i = 0; sql->engine[e].params && i < sql->engine[e].param_count; i++)
+            if (sql->engine[e].params[i] && strcmp(sql->engine[e].params[i], name) == 0)
                 return true;
     return false;
 }
@@ -190,6 +201,8 @@ static void doom_type(const tide_query *query, const char *wanted)
 /* NULL when this engine's variant has no use for the name. */
 static tide_sql_value *find_value(tide_query *query, const char *name)
 {
+    if (!query)
+        return NULL;
     if (query->is_started) {
         doom_misuse(query, "%s is bound after the first step", name ? name : "NULL");
         return NULL;
@@ -255,7 +268,7 @@ void tide_query_bind_bool(tide_query *query, const char *name, bool value)
 
 void tide_query_bind_time(tide_query *query, const char *name, int64_t us)
 {
-    if (us < TIDE_TIME_MIN_US || us > TIDE_TIME_MAX_US)
+    if (query && (us < TIDE_TIME_MIN_US || us > TIDE_TIME_MAX_US))
         query->failure = TIDE_E_INVALID;
     bind_value(query, name, (tide_sql_value){.kind = TIDE_SQL_VALUE_TIME, .i64 = us});
 }
@@ -302,7 +315,7 @@ static tide_status check_ready(tide_query *query, tide_error *err)
         status = tide_fail(err, status, "%s: more than %d bytes bound", query->sql->name,
                            TIDE_TX_BYTES_MAX);
     else if (status == TIDE_E_NOMEM)
-        status = tide_fail(err, status, "no memory to bind the values of %s", query->sql->name);
+        status = tide_buffer_check(status, err);
     else if (status < TIDE_OK)
         status = tide_fail(err, status, "%s: a time outside the years 1 to 9999", query->sql->name);
     return status < TIDE_OK ? tide_tx_doom(query->tx, status, err) : TIDE_OK;
@@ -358,7 +371,7 @@ tide_status tide_query_run(tide_query *query, int64_t *changed, tide_error *err)
 
 tide_status tide_query_defer(tide_query **handle, tide_error *err)
 {
-    TIDE_NEED(handle, err);
+    TIDE_NEED(handle && *handle, err);
     tide_query *query = *handle;
     tide_tx *tx = query->tx;
     *handle = NULL;
@@ -382,7 +395,7 @@ tide_status tide_query_defer(tide_query **handle, tide_error *err)
 
 tide_status tide_query_defer_rows(tide_query **handle, tide_row_fn *fn, void *arg, tide_error *err)
 {
-    TIDE_NEED(handle && fn, err);
+    TIDE_NEED(handle && *handle && fn, err);
     (*handle)->on_row = fn;
     (*handle)->on_row_arg = arg;
     (*handle)->tx->is_told = true;
@@ -391,22 +404,32 @@ tide_status tide_query_defer_rows(tide_query **handle, tide_row_fn *fn, void *ar
 
 /* ---- columns ---- */
 
+/* Is there a row, and a column of it that was not read? */
+static bool has_column(const tide_query *query)
+{
+    if (!query)
+        return false;
+    if (!query->has_row)
+        doom_misuse(query, "a column is read without a row");
+    else if (query->column >= ops_of(query)->width(query))
+        doom_misuse(query, "column %d is read of %d", query->column + 1,
+                    ops_of(query)->width(query));
+    else
+        return true;
+    return false;
+}
+
 static tide_sql_value next_column(tide_query *query)
 {
-    if (!query->has_row) {
-        doom_misuse(query, "a column is read without a row");
+    if (!has_column(query))
         return (tide_sql_value){.kind = TIDE_SQL_VALUE_NULL};
-    }
     return ops_of(query)->column(query, query->column++);
 }
 
 bool tide_query_col_is_null(const tide_query *query)
 {
-    if (!query->has_row) {
-        doom_misuse(query, "a column is read without a row");
-        return true;
-    }
-    return ops_of(query)->column(query, query->column).kind == TIDE_SQL_VALUE_NULL;
+    return !has_column(query) ||
+           ops_of(query)->column(query, query->column).kind == TIDE_SQL_VALUE_NULL;
 }
 
 int64_t tide_query_col_i64(tide_query *query)

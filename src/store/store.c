@@ -25,6 +25,8 @@
 enum {
     DEFAULT_CONNECTIONS = 16,
     DEFAULT_QUEUE = 4096,
+    CONNECTIONS_MAX = 10000,
+    QUEUE_MAX = 1 << 20,
     /* Combined transactions of one kind under way: one that waits for a lock does not hold up all.
      * Below some milliseconds one is enough, and larger. */
     COMBINED_AT_ONCE = 2,
@@ -35,6 +37,24 @@ static const tide_engine_ops *const engines[TIDE_ENGINE_COUNT] = {
     [TIDE_ENGINE_SQLITE] = &tide_sqlite_ops,
     [TIDE_ENGINE_POSTGRES] = &tide_pg_ops,
 };
+
+static tide_status check_options(const tide_store_options *options, tide_error *err)
+{
+    if (options->env)
+        TIDE_TRY(tide_env_check(options->env, err));
+    if ((unsigned)options->mode > TIDE_STORE_AS_IS ||
+        (unsigned)options->pg_pooler > TIDE_PG_POOLER_TRANSACTION)
+        return tide_fail(err, TIDE_E_INVALID, "tide_store_options: mode %d, pg_pooler %d: unknown",
+                         (int)options->mode, (int)options->pg_pooler);
+    if (options->wait_us < 0 || options->closure_us < 0 || options->timeout_us < 0 ||
+        options->connection_max < 0 || options->connection_max > CONNECTIONS_MAX ||
+        options->queue_max < 0 || options->queue_max > QUEUE_MAX || options->wal_max < 0)
+        return tide_fail(err, TIDE_E_INVALID,
+                         "tide_store_options: times and sizes are not below 0; connection_max is "
+                         "at most %d, queue_max at most %d",
+                         CONNECTIONS_MAX, QUEUE_MAX);
+    return TIDE_OK;
+}
 
 static void fill_defaults(tide_store_options *options)
 {
@@ -72,6 +92,7 @@ tide_status tide_store_open_with(tide_store **out, const char *url,
     tide_store_url parsed;
     tide_store_options own;
     TIDE_TRY(TIDE_SIZED_COPY_OPTIONAL(&own, options, tide_store_options, err));
+    TIDE_TRY(check_options(&own, err));
     TIDE_TRY(tide_store_url_parse(&parsed, url, err));
     TIDE_NEW(tide_store, store, err);
     store->options = own;
@@ -200,25 +221,21 @@ void tide_store_close(tide_store *store)
     free(store);
 }
 
-void tide_store_closep(tide_store **store)
-{
-    tide_store_close(*store);
-    *store = NULL;
-}
+TIDE_CLOSE_FN(tide_store_closep, tide_store, tide_store_close)
 
 tide_engine tide_store_engine(const tide_store *store)
 {
-    return store->ops->engine;
+    return store ? store->ops->engine : TIDE_ENGINE_SQLITE;
 }
 
 tide_env *tide_store_env(const tide_store *store)
 {
-    return store->env;
+    return store ? store->env : NULL;
 }
 
 const char *tide_store_name(const tide_store *store)
 {
-    return store->name;
+    return store ? store->name : "";
 }
 
 tide_status tide_store_describe(tide_store *store, tide_store_describe_fn *fn, void *arg,
@@ -264,7 +281,7 @@ tide_status tide_store_verify(tide_store *store, tide_store_finding_fn *fn, void
 
 tide_status tide_store_backup(tide_store *store, const char *path, tide_error *err)
 {
-    TIDE_NEED(store, err);
+    TIDE_NEED(store && path, err);
     return store->ops->backup(store, path, err);
 }
 
@@ -280,6 +297,7 @@ tide_status tide_store_write(tide_store *store, tide_tx_fn *fn, void *arg, tide_
 tide_status tide_store_write_by_id(tide_store *store, tide_tx_fn *fn, void *arg, bool is_callers_id,
                                    tide_error *err)
 {
+    TIDE_NEED(store && fn, err);
     if (!store->ops->write_by_id)
         return tide_store_write(store, fn, arg, err);
     if (store->options.mode == TIDE_STORE_AS_IS)

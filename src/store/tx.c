@@ -68,12 +68,12 @@ void tide_tx_done(tide_tx *tx)
 
 tide_store *tide_tx_store(tide_tx *tx)
 {
-    return tx->store;
+    return tx ? tx->store : NULL;
 }
 
 bool tide_tx_is_write(const tide_tx *tx)
 {
-    return tx->is_write;
+    return tx && tx->is_write;
 }
 
 tide_status tide_tx_doom(tide_tx *tx, tide_status status, const tide_error *err)
@@ -97,7 +97,7 @@ tide_status tide_tx_check_doom(const tide_tx *tx, tide_error *err)
 
 tide_status tide_tx_now(tide_tx *tx, int64_t *now_us, tide_error *err)
 {
-    TIDE_NEED(tx, err);
+    TIDE_NEED(tx && now_us, err);
     TIDE_TRY(tide_tx_check_doom(tx, err));
     if (!tx->is_now_known) {
         const tide_status status = tx->store->ops->now(tx, err);

@@ -49,7 +49,8 @@ tide_status tide_tx_notify(tide_tx *tx, const char *topic, tide_error *err)
 {
     TIDE_NEED(tx, err);
     TIDE_TRY(check_topic(topic, err));
-    assert(tx->is_write && "only what is written is news");
+    if (!tx->is_write)
+        return tide_fail(err, TIDE_E_INVALID, "%s: only a write notifies", topic);
     if (!tide_topics_add(&tx->topics, topic))
         return tide_fail(err, TIDE_E_LIMIT, "more than %d topics in one transaction",
                          TIDE_TX_TOPIC_MAX);
@@ -120,15 +121,11 @@ void tide_watch_close(tide_watch *watch)
     free(watch);
 }
 
-void tide_watch_closep(tide_watch **watch)
-{
-    tide_watch_close(*watch);
-    *watch = NULL;
-}
+TIDE_CLOSE_FN(tide_watch_closep, tide_watch, tide_watch_close)
 
 int tide_watch_fd(const tide_watch *watch)
 {
-    return watch->fd;
+    return watch ? watch->fd : -1;
 }
 
 tide_status tide_watch_wait(tide_watch *watch, int64_t timeout_us, tide_error *err)

@@ -55,6 +55,7 @@ static tide_status check_item(const tide_work_spec *item, const char *task_id, t
         TIDE_TRY(tide_item_check_name("a unique key", item->unique_key, TIDE_ITEM_KEY_MAX, err));
     TIDE_TRY(tide_item_check_range("the number of dependencies", item->depends_on_count, 0,
                                    TIDE_WORK_BATCH_MAX, err));
+    TIDE_NEED(item->depends_on || item->depends_on_count == 0, err);
     for (int i = 0; i < item->depends_on_count; i++)
         TIDE_TRY(tide_item_check_id("a dependency's id", item->depends_on[i], err));
     return check_times(item, err);

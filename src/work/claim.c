@@ -52,6 +52,7 @@ static tide_status check_request(tide_claim *c, tide_error *err)
     TIDE_TRY(tide_item_check_name("a worker's name", r->worker, TIDE_WORK_WORKER_MAX, err));
     TIDE_TRY(
         tide_item_check_range("the number of types", r->type_count, 0, TIDE_WORK_TYPES_MAX, err));
+    TIDE_NEED(r->types || r->type_count == 0, err);
     for (int i = 0; i < r->type_count; i++)
         TIDE_TRY(tide_item_check_name("a work type", r->types[i], TIDE_WORK_TYPE_MAX, err));
     if (r->task_id)
@@ -518,6 +519,8 @@ tide_status tide_work_claim(tide_store *store, const tide_work_claim_request *gi
 
 void tide_work_claims_done(tide_work_claims *claims)
 {
+    if (!claims)
+        return;
     if (claims->memory)
         tide_arena_done(claims->memory);
     free(claims->memory);

@@ -104,8 +104,7 @@ static tide_status clean_text(tide_buffer *out, const char *text, const char *ot
     tide_buffer_init(out, 4 * (size_t)TIDE_WORK_ERROR_MAX);
     const tide_status status = tide_utf8_clean(
         out, tide_view_bytes(words.ptr, words.len < max ? words.len : max), &replaced);
-    if (status < TIDE_OK)
-        return tide_fail(err, status, "no memory for an error text");
+    TIDE_TRY(tide_buffer_check(status, err));
     tide_buffer_truncate(out, tide_utf8_cut(tide_buffer_view(out), max).len);
     return TIDE_OK;
 }

@@ -214,7 +214,7 @@ tide_status tide_item_check_list(tide_status status, tide_error *err)
     if (status == TIDE_E_LIMIT)
         return tide_fail(err, status, "more than %d MiB in one call: give less at a time",
                          TIDE_ITEM_LIST_MAX >> 20);
-    return status < TIDE_OK ? tide_fail(err, status, "no memory for a list") : TIDE_OK;
+    return tide_buffer_check(status, err);
 }
 
 tide_status tide_item_bind_list(tide_query *query, const char *name, tide_json *json,
@@ -338,6 +338,8 @@ tide_status tide_item_end_keys(tide_tx *tx, const char *const *ids, int count, t
 
 void tide_work_topic(char out[64], const char *work_type)
 {
+    if (!out)
+        return;
     const size_t len = work_type ? strlen(work_type) : 0;
     if (len == 0) { /* no type has an empty name */
         (void)snprintf(out, 64, "work/");

@@ -243,5 +243,6 @@ static tide_status find_next_sweep(tide_tx *tx, void *arg, tide_error *err)
 
 tide_status tide_work_next_sweep(tide_store *store, int64_t *wait_us, tide_error *err)
 {
+    TIDE_NEED(wait_us, err);
     return tide_store_read_local(store, find_next_sweep, wait_us, err);
 }

@@ -414,6 +414,8 @@ tide_status tide_worker_run(tide_worker *worker, tide_error *err)
 
 void tide_worker_stop(tide_worker *worker)
 {
+    if (!worker)
+        return;
     (void)atomic_fetch_add(&worker->stops, 1);
     tide_worker_wake(worker);
     tide_worker_wake_warden(worker);
@@ -421,6 +423,8 @@ void tide_worker_stop(tide_worker *worker)
 
 void tide_worker_totals_get(const tide_worker *worker, tide_worker_totals *out)
 {
+    if (!worker || !out)
+        return;
     tide_worker *w = (tide_worker *)worker; /* the lock is not part of what is promised const */
     TIDE_HOLD(&w->lock);
     *out = w->totals;
@@ -520,7 +524,4 @@ void tide_worker_close(tide_worker *worker)
     free(worker);
 }
 
-void tide_worker_closep(tide_worker **worker)
-{
-    tide_worker_close(*worker);
-}
+TIDE_CLOSE_FN(tide_worker_closep, tide_worker, tide_worker_close)

@@ -38,17 +38,17 @@ void tide_worker_job_free(tide_job *job)
 
 const tide_work_claimed *tide_job_item(const tide_job *job)
 {
-    return job->item;
+    return job ? job->item : NULL;
 }
 
 tide_store *tide_job_store(const tide_job *job)
 {
-    return job->worker->store;
+    return job ? job->worker->store : NULL;
 }
 
 tide_job_stop tide_job_stop_get(const tide_job *job)
 {
-    return (tide_job_stop)atomic_load(&job->stop);
+    return job ? (tide_job_stop)atomic_load(&job->stop) : TIDE_JOB_GOES_ON;
 }
 
 bool tide_job_is_stopping(const tide_job *job)
@@ -58,6 +58,8 @@ bool tide_job_is_stopping(const tide_job *job)
 
 int64_t tide_job_lease_left_us(const tide_job *job)
 {
+    if (!job)
+        return 0;
     tide_worker *worker = job->worker;
     (void)pthread_mutex_lock(&worker->lock);
     const int64_t left_us = job->lease_until_us - worker->env->boot_us(worker->env);

@@ -4,6 +4,7 @@ system's SQLite in one process, with the shared library and with the static one.
 
 import os
 import pathlib
+import sqlite3
 import subprocess
 import sys
 import tempfile
@@ -20,7 +21,7 @@ def run(*command, **more):
     return done.stdout
 
 
-def build(name, kind, prefix, places, out):
+def build(source, kind, prefix, places, out, *more):
     def flags(*wanted):
         return run("pkg-config", f"--define-variable=prefix={prefix}", *wanted, env=dict(os.environ, **places)).split()
 
@@ -29,7 +30,7 @@ def build(name, kind, prefix, places, out):
         link = flags("--cflags", "--libs", "tidemark") + [f"-Wl,-rpath,{library}"]
     else:
         link = [str(library / "libtidemark.a") if flag == "-ltidemark" else flag for flag in flags("--static", "--cflags", "--libs", "tidemark")]
-    run(*COMPILER, "-std=gnu17", "-Wall", "-Wextra", "-Werror", SOURCE / f"{name}.c", SOURCE / "public.c", *link, "-lsqlite3", "-o", out)
+    run(*COMPILER, "-std=gnu17", "-Wall", "-Wextra", "-Werror", *more, source, *link, "-lsqlite3", "-o", out)
 
 
 def check_symbols(library):
@@ -61,6 +62,17 @@ def check_weight(library, work):
         raise RuntimeError(f"{shared}: {size} bytes stripped, at most {SIZE_MAX - 1}; needs {others}")
 
 
+def check_misuse(prefix, places, work):
+    """Every public function, called by mistake: misuse.py."""
+    source, place = pathlib.Path(work) / "misuse.c", pathlib.Path(work) / "misuse"
+    place.mkdir()
+    source.write_text(run(sys.executable, SOURCE / "misuse.py", SOURCE.parent.parent / "include" / "tidemark"))
+    with sqlite3.connect(place / "app.db") as db:
+        db.execute("CREATE TABLE notes (id INTEGER PRIMARY KEY, text)")
+    build(source, "shared", prefix, places, place / "program", "-Wno-unused-function", "-Wno-unused-parameter")
+    run(place / "program", place)
+
+
 def headers_without_program(names):
     headers = {path.stem for path in (SOURCE.parent.parent / "include" / "tidemark").glob("*.h")}
     return sorted(headers - {"tidemark", "export"} - set(names))
@@ -74,12 +86,14 @@ def main():
         print(f"Bail out! headers without a program in tests/public: {missing}")
         return 1
     failed = 0
-    print(f"1..{2 * len(names) + 2}")
+    print(f"1..{2 * len(names) + 3}")
     with tempfile.TemporaryDirectory() as work:
         run("meson", "install", "-C", BUILD, "--no-rebuild", "--quiet", "--tags", "devel,runtime", "--destdir", f"{work}/installed")
         found = next(pathlib.Path(work).rglob("tidemark.pc"))
         prefix = str(found)[: str(found).index("/lib/")]
-        checks = [("only public functions are seen", lambda: check_symbols(found.parent.parent)),
+        places = {"PKG_CONFIG_PATH": str(found.parent)}
+        checks = [("a mistake is answered with a status", lambda: check_misuse(prefix, places, work)),
+                  ("only public functions are seen", lambda: check_symbols(found.parent.parent)),
                   ("few libraries, below 4 MB", lambda: check_weight(found.parent.parent, work))]
         for number, (title, check) in enumerate(checks, 1):
             try:
@@ -88,11 +102,11 @@ def main():
             except RuntimeError as error:
                 failed += 1
                 print(f"not ok {number} - {title}\n# {error}", flush=True)
-        for number, (name, kind) in enumerate(((n, k) for n in names for k in ("shared", "static")), 3):
+        for number, (name, kind) in enumerate(((n, k) for n in names for k in ("shared", "static")), 4):
             place = pathlib.Path(work) / f"{name}-{kind}"
             place.mkdir()
             try:
-                build(name, kind, prefix, {"PKG_CONFIG_PATH": str(found.parent)}, place / "program")
+                build(SOURCE / f"{name}.c", kind, prefix, places, place / "program", SOURCE / "public.c")
                 run(place / "program", place, version)
                 print(f"ok {number} - {name}.h, {kind}", flush=True)
             except RuntimeError as error:

@@ -126,6 +126,8 @@ typedef enum mistake {
     NO_ROW,
     NO_INTEGER,
     NO_TEXT,
+    COLUMN_BEYOND,
+    COLUMN_BEYOND_OF_ONE,
     DEFERRED_LATE,
     COUNTER_WITHOUT_KEY,
     COUNTERS_TWICE,
@@ -155,6 +157,18 @@ static tide_status make_mistake(tide_tx *tx, void *arg, tide_error *err)
         tide_query_bind_i64(query, "id", 1);
     if (which == NO_TEXT)
         (void)tide_query_col_text(query);
+    if (which == COLUMN_BEYOND || which == COLUMN_BEYOND_OF_ONE) {
+        TIDE_CLEANUP(tide_query_endp) tide_query *one = NULL;
+        static const tide_sql number = {
+            TIDE_SQL_INIT, .name = "a_number",
+            .engine = {{.text = "SELECT 1"}, {.text = "SELECT 1::int8"}}};
+        TIDE_TRY(tide_query_begin(&one, tx, &number, err));
+        TIDE_TRY(which == COLUMN_BEYOND ? tide_query_step(one, err) : tide_query_one(one, err));
+        if (tide_query_col_i64(one) != 1)
+            return TIDE_E_FAILED;
+        (void)tide_query_col_text(one);
+        (void)tide_query_col_is_null(one);
+    }
     if (which == NO_INTEGER) {
         TIDE_CLEANUP(tide_query_endp) tide_query *texts = NULL;
         static const tide_sql text = {
@@ -195,6 +209,65 @@ static void a_statement_without_text_or_with_too_many_parameters_is_refused(void
     assert_status(TIDE_E_INVALID, tide_store_read(t->store, run_foreign, &none, &t->err));
     assert_status(TIDE_E_INVALID, tide_store_read(t->store, run_foreign, &many, &t->err));
     assert_non_null(strstr(t->err.text, "49"));
+}
+
+static tide_status step_foreign(tide_tx *tx, void *arg, tide_error *err)
+{
+    TIDE_CLEANUP(tide_query_endp) tide_query *query = NULL;
+    TIDE_TRY(tide_query_begin(&query, tx, arg, err));
+    return tide_query_step(query, err);
+}
+
+static void a_text_that_is_not_one_statement_is_a_failure(void **state)
+{
+    store_test *t = *state;
+    static const char *const texts[] = {"", "-- nothing", "SELECT 1; SELECT 2"};
+    for (size_t i = 0; i < sizeof texts / sizeof texts[0]; i++) {
+        tide_sql sql = {TIDE_SQL_INIT, .name = "not_one"};
+        for (int e = 0; e < TIDE_ENGINE_COUNT; e++)
+            sql.engine[e].text = texts[i];
+        assert_true(tide_store_read(t->store, step_foreign, &sql, &t->err) < TIDE_OK);
+        assert_true(strlen(t->err.text) > 0);
+    }
+    assert_int_equal(0, rows_in(t));
+}
+
+static tide_status notify_in_read(tide_tx *tx, void *arg, tide_error *err)
+{
+    (void)arg;
+    return tide_tx_notify(tx, "topic", err);
+}
+
+static void a_read_notifies_nothing(void **state)
+{
+    store_test *t = *state;
+    assert_status(TIDE_E_INVALID, tide_store_read(t->store, notify_in_read, NULL, &t->err));
+}
+
+static void option_values_are_checked(void **state)
+{
+    store_test *t = *state;
+    tide_store *store = NULL;
+    for (int i = 0; i < 6; i++) {
+        tide_store_options options = store_test_options(t);
+        tide_env env = *tide_env_system();
+        if (i == 0)
+            options.mode = (tide_store_mode)99;
+        if (i == 1)
+            options.pg_pooler = (tide_pg_pooler)-1;
+        if (i == 2)
+            options.wait_us = -1;
+        if (i == 3)
+            options.connection_max = INT_MAX;
+        if (i >= 4)
+            options.env = &env;
+        if (i == 4)
+            env.size = 0;
+        if (i == 5)
+            env.random = NULL;
+        assert_status(TIDE_E_INVALID, tide_store_open(&store, t->url, &options, &t->err));
+        assert_null(store);
+    }
 }
 
 static void pointers_that_are_needed_are_not_null(void **state)
@@ -238,6 +311,9 @@ TEST_FILE()
         STORE_CASE(an_unknown_status_of_a_row_function_is_an_error),
         STORE_CASE(a_mistake_with_a_statement_fails_its_transaction),
         STORE_CASE(a_statement_without_text_or_with_too_many_parameters_is_refused),
+        STORE_CASE(a_text_that_is_not_one_statement_is_a_failure),
+        STORE_CASE(a_read_notifies_nothing),
+        STORE_CASE(option_values_are_checked),
         STORE_CASE(pointers_that_are_needed_are_not_null),
         STORE_CASE(options_say_their_size),
     };

@@ -1,7 +1,6 @@
 /* error.c - filling a tide_error, cutting what does not fit. */
 #include <tidemark/error.h>
 
-#include <assert.h>
 #include <errno.h>
 #include <stdarg.h>
 #include <stdbool.h>
@@ -31,22 +30,28 @@ static void format_text(char out[TIDE_ERROR_TEXT_MAX], const char *format, va_li
 
 static void format_text(char out[TIDE_ERROR_TEXT_MAX], const char *format, va_list args)
 {
-    const int len = vsnprintf(out, TIDE_ERROR_TEXT_MAX, format, args);
+    const int len = vsnprintf(out, TIDE_ERROR_TEXT_MAX, format ? format : "", args);
     if (len < 0)
         memcpy(out, "?", sizeof "?"); /* the C library could not format it (a bad wide character) */
     else if (len >= TIDE_ERROR_TEXT_MAX)
         mark_cut(out, TIDE_ERROR_TEXT_MAX);
 }
 
-static void fail(tide_error *err, tide_status status, bool is_advised, const char *format,
-                 va_list args) TIDE_PRINTF(4, 0);
-
-static void fail(tide_error *err, tide_status status, bool is_advised, const char *format,
-                 va_list args)
+/* A failure that exists: neither success nor a number outside the table leaves a failing path. */
+static tide_status failure_of(tide_status status)
 {
-    assert(status != TIDE_OK);
+    return status != TIDE_OK && tide_status_get(status)->status == status ? status : TIDE_E_FAILED;
+}
+
+static tide_status fail(tide_error *err, tide_status status, bool is_advised, const char *format,
+                        va_list args) TIDE_PRINTF(4, 0);
+
+static tide_status fail(tide_error *err, tide_status given, bool is_advised, const char *format,
+                        va_list args)
+{
+    const tide_status status = failure_of(given);
     if (!err)
-        return;
+        return status;
 
     const int saved_errno = errno; /* callers still look at it after reporting */
     char text[TIDE_ERROR_TEXT_MAX];
@@ -55,15 +60,16 @@ static void fail(tide_error *err, tide_status status, bool is_advised, const cha
     err->is_advised = is_advised;
     memcpy(err->text, text, strlen(text) + 1);
     errno = saved_errno;
+    return status;
 }
 
 tide_status tide_fail(tide_error *err, tide_status status, const char *format, ...)
 {
     va_list args;
     va_start(args, format);
-    fail(err, status, false, format, args);
+    const tide_status failure = fail(err, status, false, format, args);
     va_end(args);
-    return status;
+    return failure;
 }
 
 tide_status tide_no_memory(tide_error *err)
@@ -75,14 +81,14 @@ tide_status tide_fail_advised(tide_error *err, tide_status status, const char *f
 {
     va_list args;
     va_start(args, format);
-    fail(err, status, true, format, args);
+    const tide_status failure = fail(err, status, true, format, args);
     va_end(args);
-    return status;
+    return failure;
 }
 
-tide_status tide_fail_context(tide_error *err, tide_status status, const char *format, ...)
+tide_status tide_fail_context(tide_error *err, tide_status given, const char *format, ...)
 {
-    assert(status != TIDE_OK);
+    const tide_status status = failure_of(given);
     if (!err)
         return status;
 

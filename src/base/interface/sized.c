@@ -33,6 +33,15 @@ static void copy(void *out, size_t size, const void *in, size_t given)
     memcpy(out, &size, sizeof size);
 }
 
+tide_status tide_sized_check(const void *in, size_t size, const char *name, tide_error *err)
+{
+    const size_t given = in ? size_of(in) : 0;
+    if (given < size)
+        return tide_fail(err, TIDE_E_INVALID, "%s.size is %zu; set it to sizeof(%s)", name, given,
+                         name);
+    return check_size(given, size, name, err);
+}
+
 tide_status tide_sized_copy(void *out, size_t size, const void *in, const char *name,
                             tide_error *err)
 {

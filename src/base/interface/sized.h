@@ -22,6 +22,10 @@ TIDE_MUST_CHECK tide_status tide_sized_copy(void *out, size_t size, const void *
 TIDE_MUST_CHECK tide_status tide_sized_copy_optional(void *out, size_t size, const void *in,
                                                      const char *name, tide_error *err);
 
+/* For a struct that is borrowed, not copied: it has size bytes. */
+TIDE_MUST_CHECK tide_status tide_sized_check(const void *in, size_t size, const char *name,
+                                             tide_error *err);
+
 #define TIDE_SIZED_COPY(out, in, type, err) tide_sized_copy((out), sizeof(type), (in), #type, (err))
 #define TIDE_SIZED_COPY_OPTIONAL(out, in, type, err)                                               \
     tide_sized_copy_optional((out), sizeof(type), (in), #type, (err))

@@ -393,7 +393,7 @@ static tide_status write_document(writer *w, tide_error *err)
         TIDE_TRY(tide_json_scan_next(&scan, &token, err));
         const tide_status status = write_token(w, &token, err);
         if (status == TIDE_E_NOMEM)
-            return tide_fail(err, status, "canonical JSON: no memory");
+            return tide_buffer_check(status, err);
         if (status == TIDE_E_LIMIT)
             return tide_fail(err, status, "canonical JSON: longer than %zu bytes", w->out->max);
         TIDE_TRY(status);

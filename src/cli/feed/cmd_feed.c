@@ -330,8 +330,7 @@ static tide_status write_record(walk *w, const tide_record_row *row, tide_error 
     tide_status status = tide_buffer_append_view(&d->block, tide_buffer_view(&w->line));
     if (status >= TIDE_OK)
         status = tide_buffer_append_byte(&d->block, '\n');
-    if (status < TIDE_OK)
-        return tide_fail(err, status, "no memory for a record");
+    TIDE_TRY(tide_buffer_check(status, err));
     return d->block.len < FILE_BLOCK ? TIDE_OK : write_block(d, err);
 }
 

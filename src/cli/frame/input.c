@@ -58,8 +58,7 @@ static tide_status read_all(tide_buffer *out, FILE *file, const char *what, tide
         const tide_status status = tide_buffer_append(out, chunk, len);
         if (status == TIDE_E_LIMIT)
             return fail_too_long(what, out->max, err);
-        if (status < TIDE_OK)
-            return tide_fail(err, status, "no memory for %s", what);
+        TIDE_TRY(tide_buffer_check(status, err));
     }
     return ferror(file) ? tide_fail(err, TIDE_E_IO, "%s: cannot read: %s", what, strerror(errno))
                         : TIDE_OK;
@@ -73,7 +72,7 @@ tide_status tide_cli_input_read(tide_buffer *out, const char *value, const char 
         const tide_status status = tide_buffer_append_text(out, value);
         if (status == TIDE_E_LIMIT)
             return fail_too_long(what, out->max, err);
-        return status < TIDE_OK ? tide_fail(err, status, "no memory for %s", what) : TIDE_OK;
+        return tide_buffer_check(status, err);
     }
     if (is_stdin) {
         TIDE_TRY(claim_stdin(what, err));
@@ -154,8 +153,7 @@ static tide_status read_line(tide_cli_lines *lines, tide_error *err)
         if (status == TIDE_E_LIMIT)
             return tide_cli_lines_fail(lines, err, TIDE_E_INVALID, "longer than %zu bytes",
                                        lines->line.max);
-        if (status < TIDE_OK)
-            return tide_cli_lines_fail(lines, err, status, "no memory for it");
+        TIDE_TRY(tide_buffer_check(status, err));
     }
     if (ferror(lines->file))
         return tide_cli_lines_fail(lines, err, TIDE_E_IO, "cannot read: %s", strerror(errno));

@@ -16,8 +16,8 @@
 #include <tidemark/sequence.h>
 
 enum {
-    TIDE_CLI_TEXTS_MAX =
-        1000, /* how often a repeatable option may be given, unless its row says less */
+    /* how often a repeatable option may be given, unless its row says less */
+    TIDE_CLI_TEXTS_MAX = 1000,
     TIDE_CLI_ROWS_MAX = 100000000, /* rows that one listing can ask for */
 };
 

@@ -99,8 +99,7 @@ static tide_status encode_response(tide_buffer *json, int exit_code, tide_view o
         tide_buffer_clear(json);
         status = append_answer(json, exit_code, out, true, out_len);
     }
-    return status < TIDE_OK ? tide_fail(err, status, "no memory for the command's answer")
-                            : TIDE_OK;
+    return tide_buffer_check(status, err);
 }
 
 /* ---- decode ---- */

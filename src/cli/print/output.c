@@ -411,8 +411,7 @@ tide_status tide_cli_table_done(tide_cli_table *table, tide_error *err)
     tide_arena_done(&table->texts);
     free(table->cells);
     table->cells = NULL;
-    return table->failure < TIDE_OK ? tide_fail(err, table->failure, "no memory for a table")
-                                    : TIDE_OK;
+    return tide_buffer_check(table->failure, err);
 }
 
 tide_status tide_cli_table_end(tide_cli_table *table, tide_status status, tide_error *err)

@@ -30,7 +30,7 @@ static tide_status read_backoff(const char *text, tide_work_policy *policy, tide
 
 static tide_status print_policy(tide_cli *cli, tide_store *store, tide_error *err)
 {
-    tide_work_policy policy;
+    tide_work_policy policy = {TIDE_WORK_POLICY_INIT};
     WORK(GetPolicyRequest) request = WORK_INIT(GET_POLICY_REQUEST);
     request.work_type = tide_rpc_borrow(cli->args[0]);
     if (cli->out.is_json)

@@ -112,8 +112,7 @@ static tide_status keep_output(tide_work_messages *messages, tide_view value, ti
     tide_buffer_clear(&messages->output);
     messages->has_output = false;
     const tide_status status = tide_buffer_append_view(&messages->output, value);
-    if (status < TIDE_OK)
-        return tide_fail(err, status, "no memory for an output");
+    TIDE_TRY(tide_buffer_check(status, err));
     messages->has_output = true;
     return TIDE_OK;
 }

@@ -60,7 +60,7 @@ static tide_status delete_one(tide_tx *tx, void *arg, tide_error *err)
 tide_status tide_journal_delete(tide_store *store, const char *id_or_number, bool is_forced,
                                 tide_error *err)
 {
-    TIDE_NEED(store, err);
+    TIDE_NEED(store && id_or_number, err);
     TIDE_CLEANUP(tide_freep) TIDE_NEW(delete_request, request, err);
     request->id_or_number = id_or_number;
     request->is_forced = is_forced;

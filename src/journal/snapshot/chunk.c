@@ -91,7 +91,7 @@ static tide_status append_bytes(tide_buffer *out, const void *bytes, size_t len,
     if (status == TIDE_E_LIMIT)
         return tide_fail(err, status, "chunk: no room for %zu bytes", len);
     if (status != TIDE_OK)
-        return tide_fail(err, status, "chunk: no memory for %zu bytes", len);
+        return tide_buffer_check(status, err);
     return TIDE_OK;
 }
 

@@ -54,7 +54,7 @@ static tide_status record_restore(tide_tx *tx, void *arg, tide_error *err)
 tide_status tide_journal_restore(tide_store *store, const char *id_or_number,
                                  tide_checkpoint_fn *fn, void *arg, tide_error *err)
 {
-    TIDE_NEED(store && fn, err);
+    TIDE_NEED(store && id_or_number && fn, err);
     TIDE_CLEANUP(tide_journal_page_freep) tide_journal_page *page = NULL;
     TIDE_TRY(load_one(&page, store, id_or_number, err));
     restore_request request = {.checkpoint = &page->rows[0].checkpoint};
@@ -68,7 +68,7 @@ tide_status tide_journal_restore(tide_store *store, const char *id_or_number,
 tide_status tide_journal_diff(tide_store *store, const char *a, const char *b,
                               tide_difference_fn *fn, void *arg, tide_error *err)
 {
-    TIDE_NEED(store && fn, err);
+    TIDE_NEED(store && a && b && fn, err);
     TIDE_CLEANUP(tide_journal_page_freep) tide_journal_page *first = NULL;
     TIDE_CLEANUP(tide_journal_page_freep) tide_journal_page *second = NULL;
     TIDE_TRY(load_one(&first, store, a, err));

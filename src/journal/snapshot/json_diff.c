@@ -41,7 +41,7 @@ static void finish_differ(differ *d)
 
 static tide_status fail_memory(const differ *d, tide_status status)
 {
-    return status == TIDE_OK ? status : tide_fail(d->err, status, "JSON difference: no memory");
+    return tide_buffer_check(status, d->err);
 }
 
 /* --- walking over canonical text, which is known to be valid --- */

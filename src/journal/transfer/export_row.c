@@ -20,7 +20,7 @@ static tide_status clean(tide_view *text, tide_arena *arena, tide_error *err)
         text->len = cleaned.len;
         status = text->ptr ? TIDE_OK : TIDE_E_NOMEM;
     }
-    return status < TIDE_OK ? tide_fail(err, status, "no memory for a checkpoint") : TIDE_OK;
+    return tide_buffer_check(status, err);
 }
 
 static tide_status clean_text(const char **text, tide_arena *arena, tide_error *err)

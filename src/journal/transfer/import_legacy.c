@@ -92,8 +92,7 @@ static tide_status capture(tide_import_reader *reader, tide_error *err)
         if (status == TIDE_E_LIMIT)
             return tide_fail(err, TIDE_E_LIMIT, "a value of more than %d bytes",
                              TIDE_IMPORT_VALUE_MAX);
-        if (status < TIDE_OK)
-            return tide_fail(err, status, "no memory for a value of the document");
+        TIDE_TRY(tide_buffer_check(status, err));
         tide_import_take(reader);
         if (!is_scalar && is_last_byte(&state, byte))
             return TIDE_OK;

@@ -104,8 +104,7 @@ static tide_status go_on_with_line(tide_import_reader *reader, tide_error *err)
         const tide_status status = tide_buffer_append(&reader->line, from, len);
         if (status == TIDE_E_LIMIT)
             return tide_import_damaged(reader, err, "longer than %d bytes", TIDE_EXPORT_LINE_MAX);
-        if (status < TIDE_OK)
-            return tide_fail(err, status, "no memory for a line of an export");
+        TIDE_TRY(tide_buffer_check(status, err));
         reader->input_at += len + (end != NULL);
         if (end)
             return TIDE_OK;

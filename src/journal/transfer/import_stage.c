@@ -152,8 +152,7 @@ static tide_status defer_row(const tide_import_run *run, const tide_import_check
     tide_buffer_init(&list, TIDE_IMPORT_TAGS_MAX * (TIDE_JOURNAL_TAG_MAX * 6 + 4));
     tide_status status = TIDE_OK;
     bind_tags(query, &row->fields, &list, &status);
-    if (status < TIDE_OK)
-        return tide_fail(err, status, "no memory for tags");
+    TIDE_TRY(tide_buffer_check(status, err));
     return tide_query_defer(&query, err);
 }
 

@@ -42,7 +42,7 @@ static void refuse_bytes(tide_call *call, tide_status status, size_t needed_len)
     } else {
         tide_count(&counters->refused_budget, 1);
         tide_call_refuse(call, TIDE_GRPC_RESOURCE_EXHAUSTED, 503, 1,
-                         "no memory for this request now, try again");
+                         "too many bytes of requests are held now, try again");
     }
     tide_charged_buffer_done(&call->body);
 }

@@ -137,7 +137,7 @@ void tide_call_queue(tide_call *call, char *bytes, size_t len)
 static void refuse_response(tide_call *call, size_t len)
 {
     tide_call_refuse(call, TIDE_GRPC_RESOURCE_EXHAUSTED, 503, 1,
-                     "no memory for an answer of %zu bytes now: too much waits for its readers; "
+                     "no room for a response of %zu bytes now: too much waits for its readers; "
                      "ask for less, or try again",
                      len);
 }

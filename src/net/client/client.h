@@ -68,8 +68,8 @@
 #include "net/http/head.h"
 
 enum {
-    TIDE_CLIENT_MESSAGE_MAX =
-        64 << 20,                    /* bytes of a message; also what is kept of an error's body */
+    /* bytes of a message; also what is kept of an error's body */
+    TIDE_CLIENT_MESSAGE_MAX = 64 << 20,
     TIDE_CLIENT_QUEUE_LEN = 1 << 20, /* unread bytes of a stream before its sender is held back */
     TIDE_CLIENT_HEAD_MAX = 64 << 10, /* bytes of header fields of an answer */
     TIDE_CLIENT_TRY_MAX = 5,

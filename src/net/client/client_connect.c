@@ -109,7 +109,8 @@ static void add(tide_client_stream *stream)
     pthread_mutex_lock(&stream->lock);
     stream->is_cancelled = true;
     stream->failure = TIDE_E_NOMEM;
-    (void)snprintf(stream->failure_text, sizeof stream->failure_text, "no memory for a call");
+    (void)snprintf(stream->failure_text, sizeof stream->failure_text, "%s",
+                   tide_status_get(TIDE_E_NOMEM)->text);
     pthread_mutex_unlock(&stream->lock);
     tide_client_wake(stream);
 }

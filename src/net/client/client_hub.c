@@ -22,10 +22,10 @@
 
 enum {
     IDLE_CONNECTIONS = 32,
-    LONG_BODY_LEN =
-        16384, /* more than one frame: it may still be under way when the answer comes */
-    CORKED_LEN =
-        60000, /* bytes that HTTP/2 lets a new stream send before the server has said anything */
+    /* more than one frame: it may still be under way when the answer comes */
+    LONG_BODY_LEN = 16384,
+    /* bytes that HTTP/2 lets a new stream send before the server has said anything */
+    CORKED_LEN = 60000,
     NUDGE_US = 2000,
     LOOKS = 4,
     ROOMS = 32,

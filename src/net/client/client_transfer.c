@@ -153,7 +153,7 @@ static bool receive_prefix(tide_client_stream *stream, tide_view *bytes)
     }
     stream->partial = new_message(stream);
     if (!stream->partial)
-        fail(stream, TIDE_E_NOMEM, "no memory for a message");
+        fail(stream, TIDE_E_NOMEM, "%s", tide_status_get(TIDE_E_NOMEM)->text);
     return stream->partial;
 }
 
@@ -165,7 +165,7 @@ static bool receive_body(tide_client_stream *stream, tide_view *bytes)
     if (len > bytes->len)
         len = bytes->len;
     if (tide_buffer_append(message, bytes->ptr, len) < TIDE_OK) {
-        fail(stream, TIDE_E_NOMEM, "no memory for a message");
+        fail(stream, TIDE_E_NOMEM, "%s", tide_status_get(TIDE_E_NOMEM)->text);
         return false;
     }
     if (stream->client->options.held) {

@@ -117,7 +117,7 @@ static tide_status make_room(const tide_inflater *inflater, tide_buffer *out, si
         *len = out->max - out->len;
     const tide_status status = tide_buffer_reserve(out, *len);
     if (status != TIDE_OK)
-        return tide_fail(err, status, "no memory to unpack a body");
+        return tide_buffer_check(status, err);
     return TIDE_OK;
 }
 
@@ -154,7 +154,7 @@ static tide_status feed_identity(tide_inflater *inflater, tide_view bytes, tide_
     if (status == TIDE_E_LIMIT)
         return fail_too_large(inflater, out, err);
     inflater->output_len += bytes.len;
-    return status == TIDE_OK ? TIDE_OK : tide_fail(err, status, "no memory for a body");
+    return tide_buffer_check(status, err);
 }
 
 /* --- gzip and deflate --- */
@@ -371,7 +371,7 @@ static tide_status deflate_into(z_stream *zlib, tide_buffer *out, tide_view byte
     const size_t room = bound < out->max - out->len ? bound : out->max - out->len;
     const tide_status status = tide_buffer_reserve(out, room);
     if (status != TIDE_OK)
-        return tide_fail(err, status, "no memory to compress %zu bytes", bytes.len);
+        return tide_buffer_check(status, err);
     zlib->next_in = (const Bytef *)bytes.ptr;
     zlib->avail_in = (uInt)bytes.len;
     zlib->next_out = (Bytef *)out->ptr + out->len;

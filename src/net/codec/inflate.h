@@ -47,8 +47,8 @@ typedef enum tide_coding {
 
 enum {
     TIDE_INFLATE_OUTPUT_MAX = 64 << 20,
-    TIDE_INFLATE_RATIO_MAX =
-        1100, /* gzip cannot reach it: honest repetition passes, zstd bombs end */
+    /* gzip cannot reach it: honest repetition passes, zstd bombs end */
+    TIDE_INFLATE_RATIO_MAX = 1100,
     TIDE_INFLATE_RATIO_FLOOR_LEN = 4 << 20,
 };
 

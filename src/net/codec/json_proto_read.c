@@ -60,7 +60,7 @@ static tide_status check(const json_reader *r, tide_status status)
         return tide_fail(r->err, status, "the message is larger than %zu bytes as protobuf",
                          r->out->max);
     if (status != TIDE_OK)
-        return tide_fail(r->err, status, "no memory to read JSON");
+        return tide_buffer_check(status, r->err);
     return TIDE_OK;
 }
 

@@ -51,7 +51,7 @@ static tide_status check(const json_writer *w, tide_status status)
         return tide_fail(w->err, status, "the message is larger than %zu bytes as JSON",
                          w->out->max);
     if (status != TIDE_OK)
-        return tide_fail(w->err, status, "no memory to write JSON");
+        return tide_buffer_check(status, w->err);
     return TIDE_OK;
 }
 

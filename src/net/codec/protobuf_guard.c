@@ -48,7 +48,7 @@ tide_status tide_protobuf_unpack_within(ProtobufCMessage **out,
     tide_protobuf_limits narrowed = limits ? *limits : (tide_protobuf_limits){0};
     narrowed.memory_len = p.used_max - arena->used_len;
     if (narrowed.memory_len == 0)
-        return tide_fail(err, TIDE_E_LIMIT, "no memory is left for a message");
+        return tide_fail(err, TIDE_E_LIMIT, "the message needs more memory than its budget");
     TIDE_TRY(tide_protobuf_scan(descriptor, bytes, &narrowed, NULL, err));
 
     ProtobufCAllocator allocator = {.alloc = purse_alloc, .free = purse_free, .allocator_data = &p};

@@ -9,8 +9,8 @@
 enum {
     RESPONSE_FIELDS_MAX = 512,
     RESPONSE_HEAD_MAX = 131072,
-    PROGRESS_LEN =
-        65536, /* bytes that a reader must take within write_us, however long it waited */
+    /* bytes that a reader must take within write_us, however long it waited */
+    PROGRESS_LEN = 65536,
 };
 
 static int64_t earlier(int64_t a_us, int64_t b_us)

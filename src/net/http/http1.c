@@ -51,7 +51,7 @@ static void open_call(tide_http1 *http1, tide_http1_head *head)
     if (http1->call)
         begin_body(http1, head);
     else
-        tide_http1_refuse(http1, 503, "no memory");
+        tide_http1_refuse(http1, 503, tide_status_get(TIDE_E_NOMEM)->text);
 }
 
 static void read_head(tide_http1 *http1)
@@ -86,7 +86,7 @@ static size_t feed_head(tide_http1 *http1, tide_view bytes)
     const size_t part = bytes.len < room ? bytes.len : room;
     const size_t from = head->len < 3 ? 0 : head->len - 3;
     if (tide_buffer_append(head, bytes.ptr, part) != TIDE_OK) {
-        tide_http1_refuse(http1, 503, "no memory");
+        tide_http1_refuse(http1, 503, tide_status_get(TIDE_E_NOMEM)->text);
         return bytes.len;
     }
     /* An empty line ends the head also where its CR is missing: the reader then refuses it. */

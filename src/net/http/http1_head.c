@@ -130,7 +130,7 @@ static int copy_target(tide_http1_head *out, tide_view target, const framing *fo
     const bool has_path = target.len > 0 && target.ptr[0] != '?';
     out->target = malloc(target.len + 2);
     if (!out->target) {
-        *wrong = "no memory";
+        *wrong = tide_status_get(TIDE_E_NOMEM)->text;
         return 503;
     }
     out->target[0] = '/'; /* "http://host?query" has an empty path, which means "/" */
@@ -316,7 +316,8 @@ int tide_http1_head_read(tide_http1_head *out, tide_view bytes, size_t fields_ma
     const tide_status status = copy_fields(&out->fields, bytes);
     if (status == TIDE_OK)
         return 0;
-    *wrong = status == TIDE_E_LIMIT ? "the header fields are too long" : "no memory";
+    *wrong = status == TIDE_E_LIMIT ? "the header fields are too long"
+                                    : tide_status_get(TIDE_E_NOMEM)->text;
     return status == TIDE_E_LIMIT ? 431 : 503;
 }
 

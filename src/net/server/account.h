@@ -52,7 +52,8 @@ void tide_accounts_done(tide_accounts *accounts);
 /* A budget of max bytes, a part of whole (NULL: of nothing). */
 void tide_budget_init(tide_budget *budget, size_t max, tide_budget *whole);
 
-/* The account of a peer ("address:port", as address.h writes it) and its user. NULL: no memory. */
+/* The account of a peer ("address:port", as address.h writes it) and its user. NULL: an allocation
+ * failed. */
 TIDE_MUST_CHECK tide_account *tide_account_get(tide_accounts *accounts, const char *peer,
                                                tide_peer_owner owner);
 void tide_account_release(tide_accounts *accounts, tide_account *account); /* takes NULL */

@@ -14,8 +14,8 @@ enum {
     INPUT_MAX = 256 * 1024,   /* bytes read ahead of the protocol */
     OUTPUT_HIGH = 256 * 1024, /* bytes given to the socket at a time */
     OUTPUT_LOW = 64 * 1024,   /* more is pulled when so little is left */
-    PROGRESS_LEN =
-        64 * 1024, /* bytes that a reader must take within write_us, however long it waited */
+    /* bytes that a reader must take within write_us, however long it waited */
+    PROGRESS_LEN = 64 * 1024,
     PREFACE_LEN = 24,
     KEEP_ALIVE_S = 60, /* of silence, before TCP asks whether the peer still lives */
 };

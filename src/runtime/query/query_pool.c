@@ -207,7 +207,7 @@ void tide_query_pool_put(tide_query_pool *pool, tide_call *call, tide_query_fn *
 {
     job *j = calloc(1, sizeof *j);
     if (!j) {
-        refuse(call, "out of memory; retry");
+        refuse(call, tide_status_get(TIDE_E_NOMEM)->text);
         return;
     }
     tide_call_hold(call);

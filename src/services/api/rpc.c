@@ -23,7 +23,7 @@ static tide_status too_long(tide_status status, tide_error *err)
     if (status >= TIDE_OK)
         return status;
     return tide_fail(err, status,
-                     "the answer has more than %d MiB, or there is no memory for it: ask for less "
+                     "the response has more than %d MiB, or does not fit into memory: ask for less "
                      "(a limit, a narrower range, no snapshots)",
                      TIDE_RPC_RESPONSE_MAX >> 20);
 }

@@ -273,9 +273,8 @@ tide_status tide_colony_fleet(tide_colony *colony, const ProtobufCMessage *reque
     if (status >= TIDE_OK)
         status = tide_buffer_append_view(out, tide_buffer_view(&fleet->answers[is_brief]));
     (void)pthread_mutex_unlock(&fleet->lock);
-    return status < TIDE_OK && err && err->status == TIDE_OK
-               ? tide_fail(err, status, "no memory for the fleet")
-               : status;
+    return status < TIDE_OK && err && err->status == TIDE_OK ? tide_buffer_check(status, err)
+                                                             : status;
 }
 
 void tide_colony_run_fleet(tide_call *call, tide_view message, void *arg)

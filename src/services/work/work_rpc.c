@@ -610,7 +610,7 @@ tide_status tide_rpc_get_policy(tide_rpc *rpc, const ProtobufCMessage *message, 
                  {TIDE_WORK_NO_RETRY_CRASH, "crash"},
                  {TIDE_WORK_NO_RETRY_TIMEOUT, "timeout"}};
     const WORK(GetPolicyRequest) *request = (const WORK(GetPolicyRequest) *)message;
-    tide_work_policy policy;
+    tide_work_policy policy = {TIDE_WORK_POLICY_INIT};
     const tide_status found = tide_work_policy_get(rpc->store, request->work_type, &policy, err);
     TIDE_TRY(found); /* TIDE_NONE: all of it is default */
     WORK(Policy) row = WORK_INIT(POLICY);

@@ -372,7 +372,7 @@ static tide_status read_cell(tide_duck_query *query, int column, tide_sql_value 
     const tide_status status =
         tide_duck_render(query->api, &query->text, query->types[column], vector, query->row);
     if (status == TIDE_E_NOMEM)
-        return tide_fail(err, status, "no memory for a cell");
+        return tide_buffer_check(status, err);
     if (status < TIDE_OK)
         return tide_fail(err, TIDE_E_LIMIT, "a row of more than %d bytes", CELL_TEXT_MAX);
     out->bytes = tide_view_bytes(query->text.ptr + at, query->text.len - at);

@@ -64,7 +64,7 @@ tide_status tide_pg_bulk_begin(tide_bulk *bulk, tide_error *err)
     tide_buffer_init(&state->out, (size_t)ROW_LEN_MAX + TIDE_BULK_BUFFER_LEN);
     tide_status status = tide_buffer_append(&state->out, HEADER, 19);
     if (status < TIDE_OK)
-        status = tide_fail(err, status, "no memory for %s", bulk->sql->name);
+        status = tide_buffer_check(status, err);
     if (status >= TIDE_OK)
         status = tide_pg_begin(connection, true, err);
     if (status >= TIDE_OK)
@@ -163,8 +163,7 @@ tide_status tide_pg_bulk_row(tide_bulk *bulk, const tide_sql_value *values, tide
     if (len > ROW_LEN_MAX)
         return tide_fail(err, TIDE_E_LIMIT, "%s: a row of more than 1 GiB", bulk->sql->name);
     const tide_status reserved = tide_buffer_reserve(out, len);
-    if (reserved < TIDE_OK)
-        return tide_fail(err, reserved, "%s: no memory for a row", bulk->sql->name);
+    TIDE_TRY(tide_buffer_check(reserved, err));
     put_big_endian(out->ptr + out->len, (uint64_t)bulk->width, 2);
     out->len += 2;
     for (int i = 0; i < bulk->width; i++)

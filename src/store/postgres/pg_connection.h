@@ -212,6 +212,7 @@ tide_status tide_pg_prepare(tide_query *query, tide_error *err);
 tide_status tide_pg_step(tide_query *query, tide_error *err);
 tide_status tide_pg_keep(tide_query *query, tide_error *err);
 void tide_pg_reset(tide_query *query);
+int tide_pg_width(const tide_query *query);
 tide_sql_value tide_pg_column(const tide_query *query, int index);
 
 /* pg_bulk.c, pg_readonly_query.c: their part of tide_pg_ops. A query has a connection of its own,

@@ -112,10 +112,14 @@ void tide_pg_reset(tide_query *query)
     query->result = NULL;
 }
 
+int tide_pg_width(const tide_query *query)
+{
+    return tide_pq.nfields(query->result);
+}
+
 tide_sql_value tide_pg_column(const tide_query *query, int index)
 {
     const PGresult *result = query->result;
-    assert(index < tide_pq.nfields(result));
     if (tide_pq.getisnull(result, query->row, index))
         return (tide_sql_value){.kind = TIDE_SQL_VALUE_NULL};
     return tide_pg_decode(tide_pq.getvalue(result, query->row, index),

@@ -305,8 +305,9 @@ static tide_status pg_open(tide_store *store, const char *target, tide_error *er
         /* libpq quotes what it complains about, and that may be the password. */
         if (complaint)
             complaint[strcspn(complaint, "\"\n")] = '\0';
-        const tide_status status = tide_fail(err, TIDE_E_INVALID, "malformed store URL: %s",
-                                             complaint ? complaint : "no memory");
+        const tide_status status =
+            tide_fail(err, TIDE_E_INVALID, "malformed store URL: %s",
+                      complaint ? complaint : tide_status_get(TIDE_E_NOMEM)->text);
         tide_pq.freemem(complaint);
         return status;
     }
@@ -369,6 +370,7 @@ const tide_engine_ops tide_pg_ops = {
     .step = tide_pg_step,
     .keep = tide_pg_keep,
     .reset = tide_pg_reset,
+    .width = tide_pg_width,
     .column = tide_pg_column,
     .bulk_begin = tide_pg_bulk_begin,
     .bulk_row = tide_pg_bulk_row,

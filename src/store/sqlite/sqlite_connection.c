@@ -45,6 +45,7 @@ static tide_status status_of(int code)
         return TIDE_E_TIMEOUT;
     case SQLITE_TOOBIG:
         return TIDE_E_LIMIT;
+    case SQLITE_MISUSE: /* of a caller: a text that is not one statement */
     case SQLITE_MISMATCH:
         return TIDE_E_INVALID;
     case SQLITE_CONSTRAINT:

@@ -64,6 +64,7 @@ tide_status tide_sqlite_prepare(tide_query *query, tide_error *err);
 tide_status tide_sqlite_step(tide_query *query, tide_error *err);
 tide_status tide_sqlite_keep(tide_query *query, tide_error *err);
 void tide_sqlite_reset(tide_query *query);
+int tide_sqlite_width(const tide_query *query);
 tide_sql_value tide_sqlite_column(const tide_query *query, int index);
 
 /* sqlite_bulk.c, sqlite_readonly_query.c: their part of tide_sqlite_ops. */

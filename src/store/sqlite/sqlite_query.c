@@ -81,14 +81,20 @@ tide_status tide_sqlite_keep(tide_query *query, tide_error *err)
     if (status == TIDE_OK)
         return tide_query_several(query, err);
     query->result = row;
+    query->row = width;
     return status < TIDE_OK ? status : TIDE_OK;
+}
+
+/* A row that was kept has its width in place of a row number. */
+int tide_sqlite_width(const tide_query *query)
+{
+    return query->result ? query->row : sqlite3_column_count(handle_of(query));
 }
 
 tide_sql_value tide_sqlite_column(const tide_query *query, int index)
 {
     if (query->result)
         return ((const tide_sql_value *)query->result)[index];
-    assert(index < sqlite3_column_count(handle_of(query)));
     return tide_sqlite_value(handle_of(query), index);
 }
 

@@ -56,8 +56,11 @@ static int compile(tide_sqlite_statement **out, sqlite3 *db, const char *text)
         free(fresh);
         return code;
     }
-    assert(fresh->handle && "a statement has a text");
-    assert(tail[strspn(tail, " \n\t;")] == '\0' && "one statement at a time");
+    /* Empty, or several statements. */
+    if (!fresh->handle || tail[strspn(tail, " \n\t;")] != '\0') {
+        free_statement(fresh);
+        return SQLITE_MISUSE;
+    }
     *out = fresh;
     return SQLITE_OK;
 }

@@ -320,6 +320,7 @@ const tide_engine_ops tide_sqlite_ops = {
     .step = tide_sqlite_step,
     .keep = tide_sqlite_keep,
     .reset = tide_sqlite_reset,
+    .width = tide_sqlite_width,
     .column = tide_sqlite_column,
     .bulk_begin = tide_sqlite_bulk_begin,
     .bulk_row = tide_sqlite_bulk_row,

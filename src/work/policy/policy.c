@@ -36,6 +36,8 @@ tide_status tide_work_no_retry_parse(unsigned *flag, const char *word, tide_erro
 
 void tide_work_no_retry_text(char out[TIDE_WORK_NO_RETRY_SIZE], unsigned flags)
 {
+    if (!out)
+        return;
     out[0] = '\0';
     for (size_t i = 0; i < sizeof kinds / sizeof kinds[0]; i++)
         if (flags & kinds[i].flag) {
@@ -179,6 +181,7 @@ tide_status tide_work_policy_get(tide_store *store, const char *work_type, tide_
                                  tide_error *err)
 {
     TIDE_NEED(store && out, err);
+    TIDE_TRY(tide_sized_check(out, sizeof *out, "tide_work_policy", err));
     TIDE_TRY(tide_item_check_name("a work type", work_type, TIDE_WORK_TYPE_MAX, err));
     find_request request = {.work_type = work_type, .out = out};
     TIDE_TRY(tide_store_read(store, find_policy, &request, err));

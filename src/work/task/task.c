@@ -39,7 +39,7 @@ static tide_status create_task(tide_tx *tx, void *arg, tide_error *err)
 tide_status tide_task_create(tide_store *store, const tide_task_new *given,
                              char out_task_id[TIDE_WORK_ID_MAX + 1], tide_error *err)
 {
-    TIDE_NEED(store, err);
+    TIDE_NEED(store && out_task_id, err);
     tide_task_new own;
     TIDE_TRY(TIDE_SIZED_COPY(&own, given, tide_task_new, err));
     const tide_task_new *task = &own;

@@ -319,7 +319,7 @@ static tide_status end_turn(tide_work_turn *turn, tide_error *err)
         return TIDE_OK;
     if (turn->claim->failure < TIDE_OK)
         return tide_fail(err, turn->claim->failure,
-                         "no memory for the inputs of the claimed items; claim fewer");
+                         "the inputs of the claimed items do not fit into memory; claim fewer");
     tide_claim_sort(turn->claim);
     return TIDE_OK;
 }

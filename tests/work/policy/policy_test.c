@@ -123,7 +123,7 @@ static void a_policy_is_explained_and_can_be_removed(void **state)
     assert_string_equal("ready policy", reasons_of(t, "a", words));
     assert_non_null(strstr(words, "2 retries"));
     assert_non_null(strstr(words, "none after crash"));
-    tide_work_policy found;
+    tide_work_policy found = {TIDE_WORK_POLICY_INIT};
     assert_ok(tide_work_policy_get(t->store, "job", &found, &t->err));
     assert_int_equal(2, found.max_retries);
     set_policy(t, (tide_work_policy){TIDE_WORK_POLICY_INIT, .max_retries = -1});
