@@ -1,7 +1,8 @@
 // rows_test.mjs - a row of a command's --json has the members of the service's row, for every row type there is.
 //
 // Row types are read from the .proto files: each message that a response of a plain service repeats. A type is compared (ROWS), part
-// of one that is (PARTS), or has no command (ALONE): one that is in no table fails the test.
+// of one that is (PARTS), or has no command (ALONE): one that is in no table fails the test. RESULTS are responses that a command
+// prints as a whole.
 import assert from 'node:assert/strict';
 import { execFile } from 'node:child_process';
 import { readFileSync, readdirSync } from 'node:fs';
@@ -15,7 +16,12 @@ import { Up, until } from '../web/up.mjs';
 
 const run = promisify(execFile);
 const root = process.env.TIDEMARK_SOURCE_DIR ?? fileURLToPath(new URL('../..', import.meta.url));
-const up = await Up.start();
+const up = new Up();
+up.prepare();
+const app = path.join(up.directory, 'app.db');
+await run('python3', ['-c', 'import sqlite3, sys; sqlite3.connect(sys.argv[1]).execute("CREATE TABLE notes (id TEXT NOT NULL PRIMARY KEY, text TEXT)")', app]);
+await run(tidemark, ['replica', 'track', app, 'notes']);
+await up.again(['--replica', `app=${app}`]);
 const store = path.join(up.data, 'colony.db');
 
 const lines = async (...words) => (await run(tidemark, [...words, '--store', store, '--json'])).stdout.split('\n').filter(Boolean).map((line) => JSON.parse(line));
@@ -51,6 +57,13 @@ const ROWS = {
     'lake.v1.Difference': ['lake diff c 1 3', `${LAKE}/Diff`, { catalog: 'c', from: '1', to: '3' }, 'differences'],
 };
 
+// The same of a response as a whole.
+const RESULTS = {
+    'journal.v1.VerifyResponse': ['checkpoint verify', `${JOURNAL}/Verify`, {}],
+    'lake.v1.VerifyResponse': ['lake verify', `${LAKE}/Verify`, {}],
+    'colony.v1.FleetResponse': ['status', `${COLONY}/Fleet`, {}],
+};
+
 // Parts of rows and results that are compared above, or that a command prints as it does something.
 const PARTS = {
     'work.v1.TaskStat': 'work stats',
@@ -62,11 +75,17 @@ const PARTS = {
     'colony.v1.ExportedFile': 'export',
     'lake.v1.Column': 'lake table ls',
     'lake.v1.Finding': 'lake verify',
+    'colony.v1.FleetLine': 'status',
+    'replica.v1.LogStatus': 'replica status',
+    'replica.v1.PeerStatus': 'replica status',
+    'replica.v1.PeerMark': 'replica status',
+    'replica.v1.SnapshotStatus': 'replica status',
+    'replica.v1.CursorStatus': 'replica status',
+    'replica.v1.CursorHole': 'replica status',
 };
 
 // Types without a command that prints them row by row.
 const ALONE = {
-    'colony.v1.FleetLine': 'status prints the sums of an agent\'s data types',
     'colony.v1.CheckpointCourse': 'the dashboard\'s chart',
     'colony.v1.Cell': 'query prints an object per row, by the names of the columns',
     'colony.v1.Row': 'as Cell',
@@ -77,6 +96,16 @@ const ALONE = {
     'lake.v1.File': 'no command',
     'lake.v1.Conflict': 'no command: they are the daemon\'s memory',
     'up.v1.Replica': 'no command',
+    'replica.v1.Conflict': 'replica conflicts prints more: the value that was lost, by its type',
+    'replica.v1.Quarantined': 'no command',
+    'replica.v1.Snapshot': 'replica snapshot ls prints files, the service what it offers to peers',
+    'replica.v1.TableDigest': 'between nodes; replica digest prints hexadecimal',
+    'replica.v1.OriginMark': 'between nodes',
+    'replica.v1.RangeDigest': 'between nodes',
+    'replica.v1.RowState': 'between nodes',
+    'replica.v1.Schema': 'between nodes',
+    'replica.v1.Table': 'between nodes',
+    'replica.v1.TableEvent': 'between nodes',
     'up.v1.DemoAgent': 'demo ls prints agents and workers as one list',
     'up.v1.DemoFault': 'as DemoAgent',
     'up.v1.DemoWorker': 'as DemoAgent',
@@ -87,7 +116,7 @@ function rowTypes() {
     const messages = new Map();
     const responses = new Set();
     const folder = path.join(root, 'proto/tidemark');
-    for (const name of readdirSync(folder).filter((one) => !one.includes('.') && one !== 'replica')) {
+    for (const name of readdirSync(folder).filter((one) => !one.includes('.'))) {
         const text = readFileSync(path.join(folder, name, 'v1', `${name}.proto`), 'utf8');
         if (!text.includes('option (plain_json) = true;')) continue;
         const full = (type) => (type.startsWith('tidemark.') ? type.slice('tidemark.'.length) : `${name}.v1.${type}`);
@@ -144,6 +173,27 @@ for (const [type, [words, method, request, member]] of Object.entries(ROWS))
         assert.deepEqual(shape(printed), shape(member ? answer[member] : [answer]));
         if (!type.startsWith('colony.') && !MOVING.includes(type)) assert.deepEqual(printed, member ? answer[member] : [answer]);
     });
+
+for (const [type, [words, method, request]] of Object.entries(RESULTS))
+    test(`${type}: ${words}`, async () => {
+        const [printed] = await lines(...words.split(' '));
+        assert.deepEqual(shape(printed), shape(await up.call(method, request)));
+    });
+
+test('replica.v1.GetStatusResponse: replica status', async () => {
+    const { replicas } = await up.call('tidemark.up.v1.UpService/ListReplicas');
+    const [printed] = (await run(tidemark, ['replica', 'status', app, '--json'])).stdout.split('\n').filter(Boolean).map((line) => JSON.parse(line));
+    const answer = await up.call(`${replicas[0].path.replace(/^\/+/, '')}/tidemark.replica.v1.ReplicaService/GetStatus`);
+    assert.deepEqual({ ...printed, now: null }, { ...answer, now: null });
+    assert.ok(printed.logs.length > 0 && printed.tables.length > 0);
+});
+
+// A number of store info is a number.
+test('store info has no number as text', async () => {
+    const [info] = await lines('store', 'info');
+    const texts = (value) => (value && typeof value === 'object' ? Object.entries(value).flatMap(([name, one]) => (name.includes('version') ? [] : texts(one))) : [value]);
+    assert.deepEqual(texts(info).filter((one) => typeof one === 'string' && /^\d+$/.test(one)), []);
+});
 
 test('it ends in good order', async () => {
     assert.deepEqual(await up.stop(), { code: 0, signal: null });

@@ -39,31 +39,3 @@ tide_cli_standing tide_cli_fleet_standing(const COLONY(FleetLine) * line)
             sum.hold = line->holds[i];
     return sum;
 }
-
-void tide_cli_fleet_json(tide_cli_output *out, const COLONY(FleetResponse) * fleet)
-{
-    tide_cli_json_i64(out, "unexplained", (int64_t)fleet->unexplained);
-    tide_cli_json_i64(out, "pending", (int64_t)fleet->pending);
-    tide_cli_json_i64(out, "open_gaps", (int64_t)fleet->open_gaps);
-    tide_cli_json_i64(out, "lost", (int64_t)fleet->lost);
-    tide_cli_json_array_begin(out, "agents");
-    for (size_t i = 0; i < fleet->n_agents; i++) {
-        const COLONY(FleetLine) *line = fleet->agents[i];
-        const tide_cli_standing standing = tide_cli_fleet_standing(line);
-        tide_cli_json_object_begin(out, NULL);
-        tide_cli_json_text(out, "agent_id", line->agent_id);
-        tide_cli_json_text(out, "health", line->health);
-        tide_cli_json_text(out, "error", *line->error ? line->error : NULL);
-        tide_cli_json_text(out, "holder", *line->holder ? line->holder : NULL);
-        tide_cli_json_i64(out, "lag_records", standing.lag_records);
-        tide_cli_json_double(out, "lag_seconds", (double)standing.lag_ms / 1000);
-        if (standing.until_loss_ms >= 0)
-            tide_cli_json_double(out, "seconds_until_loss", (double)standing.until_loss_ms / 1000);
-        else
-            tide_cli_json_null(out, "seconds_until_loss");
-        tide_cli_json_i64(out, "open_gaps", standing.open_gaps);
-        tide_cli_json_text(out, "hold", *standing.hold ? standing.hold : NULL);
-        tide_cli_json_object_end(out);
-    }
-    tide_cli_json_array_end(out);
-}

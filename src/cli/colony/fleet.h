@@ -20,6 +20,3 @@ typedef struct tide_cli_standing {
     const char *hold; /* of one of them; "": none */
 } tide_cli_standing;
 tide_cli_standing tide_cli_fleet_standing(const COLONY(FleetLine) * line);
-
-/* All of it as members of the JSON object under way. */
-void tide_cli_fleet_json(tide_cli_output *out, const COLONY(FleetResponse) * fleet);

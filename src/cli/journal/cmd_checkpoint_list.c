@@ -9,6 +9,7 @@
 
 #include "base/cleanup.h"
 #include "base/text/uuid.h"
+#include "cli/print/message_output.h"
 #include "cli/work/work_output.h"
 
 /* ---- one ---- */
@@ -269,37 +270,27 @@ tide_status tide_cli_checkpoint_diff(tide_cli *cli, tide_error *err)
 
 static void print_finding(void *arg, const char *finding)
 {
-    tide_cli_output *out = arg;
-    if (!out->is_json) {
-        tide_cli_print(out->file, "%s\n", finding);
-        return;
-    }
-    tide_cli_json_begin(out);
-    tide_cli_json_text(out, "finding", finding);
-    TIDE_IGNORE(tide_cli_json_end(out, NULL)); /* what cannot be written is reported by the flush */
+    tide_cli_print(arg, "%s\n", finding);
 }
 
 tide_status tide_cli_checkpoint_verify(tide_cli *cli, tide_error *err)
 {
-    tide_journal_report report = {.valid = 0};
+    const char *task_id = tide_cli_text(cli, TIDE_CLI_TASK);
     TIDE_CLEANUP(tide_store_closep) tide_store *store = NULL;
     TIDE_TRY(tide_cli_open_store(cli, &store, TIDE_STORE_AS_IS, err));
-    const tide_status status = tide_journal_verify(store, tide_cli_text(cli, TIDE_CLI_TASK),
-                                                   print_finding, &cli->out, &report, err);
-    if (status < TIDE_OK && status != TIDE_E_DAMAGED)
-        return status;
-    if (!cli->out.is_json) {
+    if (cli->out.is_json) {
+        TIDE_CLEANUP(tide_buffer_done) tide_buffer bytes = tide_buffer_of(TIDE_RPC_RESPONSE_MAX);
+        const tide_status found = tide_rpc_journal_verify(&bytes, store, task_id, err);
+        return tide_cli_print_found(&cli->out, &tidemark__journal__v1__verify_response__descriptor,
+                                    &bytes, found, err);
+    }
+    tide_journal_report report = {.valid = 0};
+    const tide_status status =
+        tide_journal_verify(store, task_id, print_finding, cli->out.file, &report, err);
+    if (status >= TIDE_OK || status == TIDE_E_DAMAGED)
         tide_cli_print(cli->out.file,
                        "%" PRId64 " valid, %" PRId64 " invalid, %" PRId64
                        " skipped (written by plain SQL), %" PRId64 " missing\n",
                        report.valid, report.invalid, report.skipped, report.missing);
-        return status;
-    }
-    tide_cli_json_begin(&cli->out);
-    tide_cli_json_i64(&cli->out, "valid", report.valid);
-    tide_cli_json_i64(&cli->out, "invalid", report.invalid);
-    tide_cli_json_i64(&cli->out, "skipped", report.skipped);
-    tide_cli_json_i64(&cli->out, "missing", report.missing);
-    const tide_status printed = tide_cli_json_end(&cli->out, status < TIDE_OK ? NULL : err);
-    return status < TIDE_OK ? status : printed;
+    return status;
 }

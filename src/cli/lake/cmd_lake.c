@@ -404,6 +404,12 @@ static tide_status verify(tide_cli *cli, tide_error *err)
     const char *catalog = cli->arg_count > 0 ? name.catalog : NULL;
     const bool is_recording = tide_cli_is_given(cli, TIDE_CLI_RECORD_DIGESTS);
     const bool has_files = is_recording || tide_cli_is_given(cli, TIDE_CLI_FILES);
+    if (cli->out.is_json && !has_files) {
+        TIDE_CLEANUP(tide_buffer_done) tide_buffer bytes = tide_buffer_of(TIDE_RPC_RESPONSE_MAX);
+        const tide_status found = tide_lake_message_verify(&bytes, metabase.lake, catalog, err);
+        return tide_cli_print_found(&cli->out, &tidemark__lake__v1__verify_response__descriptor,
+                                    &bytes, found, err);
+    }
     tide_status status =
         tide_lake_check_history(metabase.lake, catalog, print_finding, cli, &checked, err);
     if (status < TIDE_OK && status != TIDE_E_DAMAGED)

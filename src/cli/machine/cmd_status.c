@@ -3,13 +3,7 @@
 
 #include "base/cleanup.h"
 #include "cli/colony/fleet.h"
-
-static tide_status print_json(tide_cli *cli, const COLONY(FleetResponse) * fleet, tide_error *err)
-{
-    tide_cli_json_begin(&cli->out);
-    tide_cli_fleet_json(&cli->out, fleet);
-    return tide_cli_json_end(&cli->out, err);
-}
+#include "cli/print/message_output.h"
 
 static void print_seconds(tide_cli_table *table, int64_t ms)
 {
@@ -50,7 +44,7 @@ static tide_status run(tide_cli *cli, tide_error *err)
 {
     TIDE_CLEANUP(tide_cli_fleet_done) tide_cli_fleet fleet = {.answer = NULL};
     TIDE_TRY(tide_cli_fleet_ask(cli, &fleet, err));
-    TIDE_TRY(cli->out.is_json ? print_json(cli, fleet.answer, err)
+    TIDE_TRY(cli->out.is_json ? tide_cli_print_message(&cli->out, &fleet.answer->base, err)
                               : print_table(cli, fleet.answer, err));
     if (fleet.answer->unexplained > 0)
         return tide_fail(err, TIDE_E_DAMAGED,

@@ -18,6 +18,7 @@
 #include "base/thread.h"
 #include "cli/machine/top.h"
 #include "cli/machine/top_screen.h"
+#include "cli/print/message_output.h"
 #include "services/api/messages.h"
 #include "services/api/rpc.h"
 #include "store/url.h"
@@ -77,11 +78,11 @@ static void put_bytes(tide_cli_output *out, const char *key, int64_t bytes)
 static tide_status top_print_json(tide_cli *cli, const tide_top_snapshot *snapshot, tide_error *err)
 {
     tide_cli_output *out = &cli->out;
+    TIDE_CLEANUP(tide_buffer_done) tide_buffer fleet = tide_buffer_of(TIDE_RPC_RESPONSE_MAX);
+    TIDE_TRY(tide_cli_message_json(&fleet, &snapshot->fleet->base, err));
     tide_cli_json_begin(out);
     tide_cli_json_time(out, "taken_at", snapshot->taken_us);
-    tide_cli_json_object_begin(out, "fleet");
-    tide_cli_fleet_json(out, snapshot->fleet);
-    tide_cli_json_object_end(out);
+    tide_cli_json_raw(out, "fleet", tide_buffer_view(&fleet));
     put_gaps(out, snapshot->gaps);
     put_work(out, snapshot);
     tide_cli_json_object_begin(out, "store");

@@ -16,12 +16,32 @@ tide_status tide_cli_print_encoded(tide_cli_output *out,
     return TIDE_OK;
 }
 
+tide_status tide_cli_message_json(tide_buffer *out, const ProtobufCMessage *message,
+                                  tide_error *err)
+{
+    TIDE_CLEANUP(tide_buffer_done) tide_buffer bytes = tide_buffer_of(TIDE_CLI_LINE_MAX);
+    TIDE_TRY(tide_protobuf_pack(&bytes, message, err));
+    return tide_proto_to_json(message->descriptor, tide_buffer_view(&bytes), out, err);
+}
+
 tide_status tide_cli_print_message(tide_cli_output *out, const ProtobufCMessage *message,
                                    tide_error *err)
 {
     TIDE_CLEANUP(tide_buffer_done) tide_buffer bytes = tide_buffer_of(TIDE_CLI_LINE_MAX);
     TIDE_TRY(tide_protobuf_pack(&bytes, message, err));
     return tide_cli_print_encoded(out, message->descriptor, tide_buffer_view(&bytes), err);
+}
+
+tide_status tide_cli_print_found(tide_cli_output *out, const ProtobufCMessageDescriptor *descriptor,
+                                 const tide_buffer *bytes, tide_status found, tide_error *err)
+{
+    if (found < TIDE_OK && found != TIDE_E_DAMAGED)
+        return found;
+    tide_error print_err = {.status = TIDE_OK};
+    const tide_status printed =
+        tide_cli_print_encoded(out, descriptor, tide_buffer_view(bytes), &print_err);
+    return printed < TIDE_OK && found >= TIDE_OK ? tide_fail(err, printed, "%s", print_err.text)
+                                                 : found;
 }
 
 tide_status tide_cli_print_method(tide_cli_output *out, tide_store *store, tide_rpc_fn *method,

@@ -126,6 +126,14 @@ static void add_missing(facts *list, const char *name, const char *value)
     add_fact(list, name, value);
 }
 
+/* A decimal number, and not the name of a version. */
+static bool is_number(const fact *row)
+{
+    const size_t len = strlen(row->value);
+    return len > 0 && len < 19 && strspn(row->value, "0123456789") == len &&
+           (len == 1 || row->value[0] != '0') && !strstr(row->name, "version");
+}
+
 static void put_group(tide_cli_output *out, const facts *list, fact_group group, const char *key)
 {
     if (key)
@@ -133,6 +141,8 @@ static void put_group(tide_cli_output *out, const facts *list, fact_group group,
     for (int i = 0; i < list->count; i++)
         if (list->rows[i].group == group && strncmp(list->rows[i].name, "is_", 3) == 0)
             tide_cli_json_bool(out, list->rows[i].name, strcmp(list->rows[i].value, "true") == 0);
+        else if (list->rows[i].group == group && is_number(&list->rows[i]))
+            tide_cli_json_i64(out, list->rows[i].name, strtoll(list->rows[i].value, NULL, 10));
         else if (list->rows[i].group == group)
             tide_cli_json_text(out, list->rows[i].name, list->rows[i].value);
     if (key)

@@ -111,6 +111,10 @@ tide_rpc_fn tide_rpc_stats;
 tide_rpc_fn tide_rpc_get_checkpoint;
 tide_rpc_fn tide_rpc_begin_step;
 
+/* Verify, of the journal: an encoded VerifyResponse. TIDE_E_DAMAGED: it has findings. */
+TIDE_MUST_CHECK tide_status tide_rpc_journal_verify(tide_buffer *out, tide_store *store,
+                                                    const char *task_id, tide_error *err);
+
 /* The services. */
 extern const tide_method tide_rpc_tasks[];
 extern const tide_method tide_rpc_work[];

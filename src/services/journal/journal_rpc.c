@@ -279,7 +279,7 @@ TIDE_RPC(diff, JOURNAL(DiffRequest))
 }
 
 typedef struct findings {
-    tide_rpc *rpc;
+    tide_buffer *out;
     int count;
     tide_status status;
     tide_error *err;
@@ -290,30 +290,36 @@ static void put_finding(void *arg, const char *finding)
     findings *f = arg;
     if (f->status < TIDE_OK || f->count++ >= FINDINGS_MAX)
         return;
-    f->status = tide_rpc_put_bytes(&f->rpc->answer, 6, tide_view_of(finding), f->err);
+    f->status = tide_rpc_put_bytes(f->out, 6, tide_view_of(finding), f->err);
 }
 
-/* Damage is what was asked for: an answer, not an error. */
-TIDE_RPC(verify, JOURNAL(VerifyRequest))
+tide_status tide_rpc_journal_verify(tide_buffer *out, tide_store *store, const char *task_id,
+                                    tide_error *err)
 {
     tide_error put_err = {0};
-    findings f = {.rpc = rpc, .status = TIDE_OK, .err = &put_err};
+    findings f = {.out = out, .status = TIDE_OK, .err = &put_err};
     tide_journal_report report = {0};
-    const tide_status status = tide_journal_verify(rpc->store, tide_rpc_text(request->task_id),
-                                                   put_finding, &f, &report, err);
+    const tide_status status = tide_journal_verify(store, task_id, put_finding, &f, &report, err);
     if (status < TIDE_OK && status != TIDE_E_DAMAGED)
         return status;
-    if (f.status < TIDE_OK) {
-        *err = put_err;
-        return f.status;
-    }
+    if (f.status < TIDE_OK)
+        return tide_fail(err, f.status, "%s", put_err.text);
     JOURNAL(VerifyResponse) response = JOURNAL_INIT(VERIFY_RESPONSE);
     response.valid = report.valid;
     response.invalid = report.invalid;
     response.skipped = report.skipped;
     response.missing = report.missing;
     response.is_sound = status >= TIDE_OK;
-    return tide_rpc_respond(rpc, &response.base, err);
+    TIDE_TRY(tide_rpc_pack(out, &response.base, NULL));
+    return status;
+}
+
+/* Damage is what was asked for: a response, not an error. */
+TIDE_RPC(verify, JOURNAL(VerifyRequest))
+{
+    const tide_status status =
+        tide_rpc_journal_verify(&rpc->answer, rpc->store, tide_rpc_text(request->task_id), err);
+    return status == TIDE_E_DAMAGED ? TIDE_OK : status;
 }
 
 /* clang-format off */

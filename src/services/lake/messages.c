@@ -127,3 +127,46 @@ tide_status tide_lake_encode_snapshot(tide_buffer *out, const tide_lake_snapshot
     TIDE_TRY(tide_rpc_put_bytes(out, AUTHOR_FIELD, snapshot->author, err));
     return tide_rpc_put_bytes(out, MESSAGE_FIELD, snapshot->message, err);
 }
+
+/* ---- verify ---- */
+
+typedef struct findings {
+    tide_buffer *out;
+    int count;
+    tide_status status; /* of writing them down */
+    tide_error *err;
+} findings;
+
+static void put_finding(void *arg, const tide_lake_finding *finding)
+{
+    enum { FOUND_FIELD = 6, FINDINGS_MAX = 1000 };
+    findings *f = arg;
+    if (f->status < TIDE_OK || f->count == FINDINGS_MAX)
+        return;
+    f->count++;
+    LAKE(Finding) row;
+    tide_lake_message_finding(&row, finding);
+    f->status = tide_rpc_put_message(f->out, FOUND_FIELD, &row.base, f->err);
+}
+
+tide_status tide_lake_message_verify(tide_buffer *out, tide_lake *lake, const char *catalog,
+                                     tide_error *err)
+{
+    tide_lake_checked checked = {0};
+    tide_error put_err = {0};
+    findings f = {.out = out, .err = &put_err};
+    const tide_status status =
+        tide_lake_check_history(lake, catalog, put_finding, &f, &checked, err);
+    if (status < TIDE_OK && status != TIDE_E_DAMAGED)
+        return status;
+    if (f.status < TIDE_OK)
+        return tide_fail(err, f.status, "%s", put_err.text);
+    LAKE(VerifyResponse) response = LAKE_INIT(VERIFY_RESPONSE);
+    response.sound = status >= TIDE_OK;
+    response.catalogs = checked.catalogs;
+    response.snapshots = checked.snapshots;
+    response.rows = checked.rows;
+    response.findings = checked.findings;
+    TIDE_TRY(tide_rpc_pack(out, &response.base, NULL));
+    return status;
+}

@@ -21,6 +21,10 @@ void tide_lake_message_committed(LAKE(Committed) * out, const tide_lake_work *wo
 void tide_lake_message_compacted(LAKE(CompactResponse) * out, const tide_lake_compacted *done);
 void tide_lake_message_finding(LAKE(Finding) * out, const tide_lake_finding *finding);
 
+/* Verify: an encoded VerifyResponse. TIDE_E_DAMAGED: it has findings. */
+TIDE_MUST_CHECK tide_status tide_lake_message_verify(tide_buffer *out, tide_lake *lake,
+                                                     const char *catalog, tide_error *err);
+
 /* "schema", "table", ..., as Difference has it. */
 const char *tide_lake_kind_name(tide_lake_kind kind);
 

@@ -26,7 +26,6 @@ enum {
     TIDE_LAKED_UPLOADS_MAX = 16,      /* streams of rows at once */
     TIDE_LAKED_SNAPSHOTS_MAX = 10000, /* of one answer */
     TIDE_LAKED_DIFFERENCES_MAX = 100000,
-    TIDE_LAKED_FINDINGS_MAX = 1000,
     TIDE_LAKED_FILES_MAX = 10000,    /* of one answer */
     TIDE_LAKED_ROWS_DEFAULT = 10000, /* of a query's answer */
     TIDE_LAKED_ROWS_MAX = 10000000,

@@ -102,31 +102,21 @@ tide_status tide_laked_compact(tide_lake_turn *turn, const ProtobufCMessage *req
 
 /* ---- verify ---- */
 
-typedef struct findings {
-    tide_buffer *out;
-    int count;
-    tide_status status; /* of writing them down */
-    tide_error *err;
-} findings;
-
-static void put_finding(void *arg, const tide_lake_finding *finding)
+/* Damage is what was asked for: a response, not an error. */
+static tide_status damage_is_found(tide_status status)
 {
-    enum { FOUND_FIELD = 6 };
-    findings *f = arg;
-    if (f->status < TIDE_OK || f->count == TIDE_LAKED_FINDINGS_MAX)
-        return;
-    f->count++;
-    LAKE(Finding) row;
-    tide_lake_message_finding(&row, finding);
-    f->status = tide_rpc_put_message(f->out, FOUND_FIELD, &row.base, f->err);
+    return status == TIDE_E_DAMAGED ? TIDE_OK : status;
 }
 
-/* The checker reads everything in one closure: it gets a store of its own, whose closures may take as long as the caller waits. */
-static tide_status check(tide_lake_turn *turn, const char *catalog, findings *f,
-                         tide_lake_checked *out, tide_error *err)
+/* The checker reads everything in one closure: it gets a store of its own, whose closures may take
+ * as long as the caller waits. */
+tide_status tide_laked_verify(tide_lake_turn *turn, const ProtobufCMessage *request,
+                              tide_error *err)
 {
+    const char *catalog = tide_rpc_text(((const LAKE(VerifyRequest) *)request)->catalog);
     if (!turn->laked->store_url)
-        return tide_lake_check_history(turn->laked->lake, catalog, put_finding, f, out, err);
+        return damage_is_found(
+            tide_lake_message_verify(&turn->out, turn->laked->lake, catalog, err));
     tide_env *env = turn->laked->env;
     const int64_t left_us = tide_laked_until(turn, TIDE_LAKED_VERIFY_US) - env->mono_us(env);
     const tide_store_options options = {
@@ -136,28 +126,5 @@ static tide_status check(tide_lake_turn *turn, const char *catalog, findings *f,
     TIDE_CLEANUP(tide_lake_closep) tide_lake *lake = NULL;
     TIDE_TRY(tide_store_open(&store, turn->laked->store_url, &options, err));
     TIDE_TRY(tide_lake_open(&lake, store, err));
-    return tide_lake_check_history(lake, catalog, put_finding, f, out, err);
-}
-
-tide_status tide_laked_verify(tide_lake_turn *turn, const ProtobufCMessage *request,
-                              tide_error *err)
-{
-    const LAKE(VerifyRequest) *given = (const LAKE(VerifyRequest) *)request;
-    tide_lake_checked checked = {0};
-    tide_error put_err = {0};
-    findings f = {.out = &turn->out, .err = &put_err};
-    const tide_status status = check(turn, tide_rpc_text(given->catalog), &f, &checked, err);
-    if (status < TIDE_OK && status != TIDE_E_DAMAGED)
-        return status;
-    if (f.status < TIDE_OK) {
-        *err = put_err;
-        return f.status;
-    }
-    LAKE(VerifyResponse) answer = LAKE_INIT(VERIFY_RESPONSE);
-    answer.sound = status >= TIDE_OK;
-    answer.catalogs = checked.catalogs;
-    answer.snapshots = checked.snapshots;
-    answer.rows = checked.rows;
-    answer.findings = checked.findings;
-    return tide_rpc_pack(&turn->out, &answer.base, err);
+    return damage_is_found(tide_lake_message_verify(&turn->out, lake, catalog, err));
 }

@@ -200,6 +200,32 @@ static tide_status put_snapshot(void *arg, const tide_snapshot_info *info, tide_
     return tide_rpc_put_bytes(l->out, 11, tide_buffer_view(&bytes), err);
 }
 
+/* ---- cursors ---- */
+
+static tide_status put_cursor(void *arg, const char *table, const tide_node_id *origin,
+                              int64_t epoch, const tide_cursor *cursor, tide_error *err)
+{
+    const looking *l = arg;
+    size_t count = 0;
+    const tide_interval *holes = tide_cursor_holes(cursor, &count);
+    id_text node;
+    REPLICA(CursorStatus) message = REPLICA_INIT(CURSOR_STATUS);
+    TIDE_CLEANUP(tide_buffer_done) tide_buffer bytes = tide_buffer_of(TIDE_RPC_RESPONSE_MAX);
+    name_node(node, origin);
+    message.table = tide_rpc_borrow(table);
+    message.origin = node;
+    message.epoch = (uint64_t)epoch;
+    message.prefix = (uint64_t)tide_cursor_contiguous(cursor);
+    TIDE_TRY(tide_rpc_pack(&bytes, &message.base, err));
+    for (size_t i = 0; i < count; i++) {
+        REPLICA(CursorHole) hole = REPLICA_INIT(CURSOR_HOLE);
+        hole.first = (uint64_t)holes[i].first;
+        hole.last = (uint64_t)holes[i].last;
+        TIDE_TRY(put(&bytes, 5, &hole.base, err));
+    }
+    return tide_rpc_put_bytes(l->out, 12, tide_buffer_view(&bytes), err);
+}
+
 /* ---- the whole ---- */
 
 static tide_status put_rest(looking *l, tide_error *err)
@@ -235,6 +261,7 @@ tide_status tide_look_status(tide_node *node, tide_buffer *out, tide_error *err)
         return TIDE_OK;
     TIDE_TRY(put_peers_and_logs(&l, err));
     TIDE_TRY(tide_snapshot_list(node, put_snapshot, &l, err));
+    TIDE_TRY(tide_peer_cursors(node, put_cursor, &l, err));
     return put_rest(&l, err);
 }
 

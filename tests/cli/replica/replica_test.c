@@ -67,7 +67,7 @@ static void a_sync_into_nothing_makes_the_table(void **state)
     const cli_result status = replica_call(t, "status", "a.db", NULL, NULL);
     tide_json_node *line = cli_json(&status);
     assert_int_equal(36, strlen(json_text(line, "node")));
-    assert_int_equal(2, tide_json_node_count(tide_json_node_find(line, "origins")));
+    assert_int_equal(2, tide_json_node_count(tide_json_node_find(line, "logs")));
     assert_int_equal(2, tide_json_node_count(tide_json_node_find(line, "cursors")));
     assert_int_equal(1, tide_json_node_count(tide_json_node_find(line, "peers")));
     tide_json_tree_free(line);

@@ -98,7 +98,7 @@ def away_during(g):
     w = Pair(g, check=False)
     w.begin_fault()
     w.fill(w.b, 20_000)
-    g.wait(lambda: any(one["origin"] == one_id(w) for one in w.a.status()["origins"]), 20,
+    g.wait(lambda: any(one["origin"] == one_id(w) for one in w.a.status()["logs"]), 20,
            "a has heard of the log of b")
     w.b.daemon.kill()
     w.b.restart()

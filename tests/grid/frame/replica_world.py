@@ -301,7 +301,7 @@ class Pair:
 
 def floor_of(node):
     """How far the node has collected the log of any origin."""
-    return max(one["floor"] for one in node.status()["origins"])
+    return max(one["floor"] for one in node.status()["logs"])
 
 
 def behind(g, w, node, other):
