@@ -41,7 +41,7 @@ function declareTelemetry({ telemetry, colony }) {
         assert.equal(
             await run(colony(`http://${served.http}`)),
             '1 of 1 agents caught up\ncheckout: 13 spans\ngap web-1 telemetry 13..14 permanent (operator)\n' +
-                'ledger web-1 telemetry: head 15 stored 13 lost 2\nthe ledger close\n',
+                'ledger web-1 telemetry: head 15 stored 13 lost 2\nthe ledger balances\n',
         );
     });
 }
