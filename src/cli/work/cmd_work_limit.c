@@ -19,7 +19,7 @@ static void print_number(char out[32], int64_t number)
 
 static tide_status print_limit(tide_cli *cli, tide_store *store, tide_error *err)
 {
-    tide_work_limit limit;
+    tide_work_limit limit = {TIDE_WORK_LIMIT_INIT};
     WORK(GetLimitRequest) request = WORK_INIT(GET_LIMIT_REQUEST);
     request.work_type = tide_rpc_borrow(cli->args[0]);
     if (cli->out.is_json)

@@ -645,7 +645,7 @@ TIDE_RPC(set_limit, WORK(SetLimitRequest))
 tide_status tide_rpc_get_limit(tide_rpc *rpc, const ProtobufCMessage *message, tide_error *err)
 {
     const WORK(GetLimitRequest) *request = (const WORK(GetLimitRequest) *)message;
-    tide_work_limit limit;
+    tide_work_limit limit = {TIDE_WORK_LIMIT_INIT};
     TIDE_TRY(tide_work_limit_get(rpc->store, request->work_type, &limit, err));
     WORK(Limit) row = WORK_INIT(LIMIT);
     row.work_type = request->work_type;

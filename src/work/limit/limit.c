@@ -151,8 +151,9 @@ tide_status tide_work_limit_get(tide_store *store, const char *work_type, tide_w
                                 tide_error *err)
 {
     TIDE_NEED(store && out, err);
+    TIDE_TRY(tide_sized_check(out, sizeof *out, "tide_work_limit", err));
     TIDE_TRY(tide_item_check_name("a work type", work_type, TIDE_WORK_TYPE_MAX, err));
-    limit_request request = {.limit = {.work_type = work_type}};
+    limit_request request = {.limit = {TIDE_WORK_LIMIT_INIT, .work_type = work_type}};
     const tide_status status = tide_store_read(store, find_limit, &request, err);
     if (status >= TIDE_OK)
         *out = request.limit;

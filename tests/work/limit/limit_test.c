@@ -203,7 +203,7 @@ static void a_limit_counts_what_ran_before_it(void **state)
     const held a = claim(t, "w");
     const held b = claim(t, "w");
     set_limit(t, 2, -1);
-    tide_work_limit now;
+    tide_work_limit now = {TIDE_WORK_LIMIT_INIT};
     assert_ok_err(tide_work_limit_get(t->store, "job", &now, &t->err), &t->err);
     assert_int_equal(2, now.running);
     assert_int_equal(0, now.running_per_key);
@@ -266,7 +266,7 @@ typedef struct crowd {
 static void note_running(crowd *c)
 {
     tide_error err;
-    tide_work_limit limit;
+    tide_work_limit limit = {TIDE_WORK_LIMIT_INIT};
     assert_ok_err(tide_work_limit_get(c->store, "job", &limit, &err), &err);
     const int now = (int)limit.in_progress;
     int most = atomic_load(&c->most);
