@@ -1,11 +1,12 @@
 /* store_verify.h - verification of a daemon's store in the background: one pass a week.
  *
- * What `tidemark store verify` does: every page and index, the schema, and stored values against their digests. Reads check the values
- * that they return; this also finds damage in what is not read. The first pass begins TIDE_VERIFY_FIRST_US after the start, so a daemon
- * that is restarted every day verifies every day, and one that only starts does not.
+ * What `tidemark store verify` does: every page and index, the schema, and stored values against
+ * their digests. Reads check the values that they return; this also finds damage in what is not
+ * read. The first pass begins TIDE_VERIFY_FIRST_US after the start, so a daemon that is restarted
+ * every day verifies every day, and one that only starts does not.
  *
- * A finding is logged as an error and counted (tidemark_store_damaged_values_total). A pass without one sets
- * tidemark_store_verified_timestamp_seconds.
+ * A finding is logged as an error and counted (tidemark_store_damaged_values_total). A pass without
+ * one sets tidemark_store_verified_timestamp_seconds.
  *
  * Threads: the step has one of its own. */
 #pragma once
