@@ -30,7 +30,8 @@ static void format_text(char out[TIDE_ERROR_TEXT_MAX], const char *format, va_li
 
 static void format_text(char out[TIDE_ERROR_TEXT_MAX], const char *format, va_list args)
 {
-    const int len = vsnprintf(out, TIDE_ERROR_TEXT_MAX, format ? format : "", args);
+    out[0] = '\0';
+    const int len = format ? vsnprintf(out, TIDE_ERROR_TEXT_MAX, format, args) : 0;
     if (len < 0)
         memcpy(out, "?", sizeof "?"); /* the C library could not format it (a bad wide character) */
     else if (len >= TIDE_ERROR_TEXT_MAX)
