@@ -435,6 +435,7 @@ RETURNING work_item_id, task_id, work_type, input_data, lease_token, retry_count
 -- Walks the entries of a type in order and locks their rows until there are enough; the row decides, and SKIP LOCKED lets
 -- claimers pass each other. Reading starts at the type's low_key, above entries that are gone. A type with a limit is left to
 -- work_claim_limited. While something is due, nothing is picked: it is to be promoted first (unless that was done: :is_promoted).
+-- Only entries of rows that were claimed are deleted: a row that changed since this statement began is locked and not updated.
 -- The entry is locked first: a row that another claimer has taken since this statement began would otherwise be locked in
 -- vain, and its finish would wait for our commit.
 -- Items of a task that is being ended are left; a claim that got nothing therefore looks again, at the tasks too (:is_promoted).
@@ -442,7 +443,7 @@ RETURNING work_item_id, task_id, work_type, input_data, lease_token, retry_count
 -- with none, it may decide to read and sort all that is ready. ANY(ARRAY[]) leaves no join but the index by item_no.
 WITH clock AS MATERIALIZED (SELECT coalesce(CAST(:clock AS timestamptz), clock_timestamp()) AS at),
 picked AS MATERIALIZED (
-    SELECT r.entry, r.task_id, w.ctid AS row
+    SELECT r.entry, r.item_no, r.task_id, w.ctid AS row
     FROM (SELECT r.ctid AS entry, r.item_no, r.task_id FROM work_ready r
           WHERE r.work_type = CAST(:type AS text)
             AND r.claim_key >= (SELECT y.low_key FROM work_types y
@@ -460,9 +461,7 @@ live AS MATERIALIZED (
     FROM tasks t CROSS JOIN clock c
     WHERE t.task_id = ANY(ARRAY(SELECT task_id FROM picked)) AND t.status IN ('pending', 'running')),
 given AS MATERIALIZED (
-    SELECT entry, row FROM picked WHERE task_id = ANY(ARRAY(SELECT task_id FROM live))),
-taken AS (
-    DELETE FROM work_ready WHERE ctid = ANY(ARRAY(SELECT entry FROM given))),
+    SELECT entry, item_no, row FROM picked WHERE task_id = ANY(ARRAY(SELECT task_id FROM live))),
 claimed AS (
     UPDATE work_items w
     SET status = 'in_progress', lease_holder = :worker, lease_acquired_at = c.at, heartbeat_at = c.at,
@@ -474,6 +473,9 @@ claimed AS (
     RETURNING w.work_item_id, w.task_id, w.work_type, w.input_data, w.lease_token, w.retry_count + 1 AS attempt,
               w.max_retries, w.priority, w.lease_expires_at, w.deadline_at, w.lease_acquired_at, w.claim_key,
               w.item_no),
+taken AS (
+    DELETE FROM work_ready
+    WHERE ctid = ANY(ARRAY(SELECT entry FROM given WHERE item_no = ANY(ARRAY(SELECT item_no FROM claimed))))),
 leased AS (
     INSERT INTO work_lease_ends (check_at, items)
     SELECT min(lease_expires_at), array_agg(item_no) FROM claimed HAVING count(*) > 0)
@@ -503,8 +505,6 @@ live AS MATERIALIZED (
 given AS MATERIALIZED (
     SELECT entry, item_no, row, (SELECT CAST(CAST(:places AS text) AS integer[]))[CAST(row_number() OVER () AS integer)] AS place
     FROM picked WHERE task_id = ANY(ARRAY(SELECT task_id FROM live))),
-taken AS (
-    DELETE FROM work_ready WHERE ctid = ANY(ARRAY(SELECT entry FROM given))),
 claimed AS (
     UPDATE work_items w
     SET status = 'in_progress', lease_holder = (SELECT CAST(CAST(:workers AS text) AS text[]))[g.place],
@@ -519,6 +519,9 @@ claimed AS (
     RETURNING g.place, w.work_item_id, w.task_id, w.work_type, w.input_data, w.lease_token, w.retry_count + 1 AS attempt,
               w.max_retries, w.priority, w.lease_expires_at, w.deadline_at, w.lease_acquired_at, w.claim_key,
               w.item_no),
+taken AS (
+    DELETE FROM work_ready
+    WHERE ctid = ANY(ARRAY(SELECT entry FROM given WHERE item_no = ANY(ARRAY(SELECT item_no FROM claimed))))),
 leased AS (
     INSERT INTO work_lease_ends (check_at, items)
     SELECT min(lease_expires_at), array_agg(item_no) FROM claimed HAVING count(*) > 0)
@@ -581,15 +584,13 @@ heads AS MATERIALIZED (
            OR coalesce((SELECT min(d.at) FROM work_due d WHERE d.kind = 'delayed') > (SELECT at FROM clock), true))
     ORDER BY h.claim_key LIMIT :reach),
 picked AS MATERIALIZED (
-    SELECT r.entry, w.row FROM (SELECT * FROM heads ORDER BY claim_key LIMIT :reach) r
+    SELECT r.entry, r.item_no, w.row FROM (SELECT * FROM heads ORDER BY claim_key LIMIT :reach) r
     CROSS JOIN LATERAL (SELECT 1 FROM work_ready e WHERE e.ctid = r.entry LIMIT 1 FOR UPDATE SKIP LOCKED) e
     CROSS JOIN LATERAL (
         SELECT w.ctid AS row FROM work_items w
         WHERE w.item_no = r.item_no AND w.status = 'pending' AND w.run_after IS NULL AND w.waits_for = 0
         LIMIT 1 FOR NO KEY UPDATE SKIP LOCKED) w
     LIMIT (SELECT CAST(:limit AS bigint))),
-taken AS (
-    DELETE FROM work_ready WHERE ctid = ANY(ARRAY(SELECT entry FROM picked))),
 claimed AS (
     UPDATE work_items w
     SET status = 'in_progress', lease_holder = :worker, lease_acquired_at = c.at, heartbeat_at = c.at,
@@ -601,6 +602,9 @@ claimed AS (
     RETURNING w.work_item_id, w.task_id, w.work_type, w.input_data, w.lease_token, w.retry_count + 1 AS attempt,
               w.max_retries, w.priority, w.lease_expires_at, w.deadline_at, w.lease_acquired_at, w.claim_key,
               w.item_no),
+taken AS (
+    DELETE FROM work_ready
+    WHERE ctid = ANY(ARRAY(SELECT entry FROM picked WHERE item_no = ANY(ARRAY(SELECT item_no FROM claimed))))),
 leased AS (
     INSERT INTO work_lease_ends (check_at, items)
     SELECT min(lease_expires_at), array_agg(item_no) FROM claimed HAVING count(*) > 0),
@@ -642,7 +646,7 @@ RETURNING work_item_id, task_id, work_type, input_data, lease_token, retry_count
 -- statement: work_claim_task  engine: postgres
 WITH clock AS MATERIALIZED (SELECT coalesce(CAST(:clock AS timestamptz), clock_timestamp()) AS at),
 picked AS MATERIALIZED (
-    SELECT r.entry, w.row
+    SELECT r.entry, r.item_no, w.row
     FROM (SELECT r.ctid AS entry, r.item_no, r.work_type FROM work_ready r
           WHERE r.task_id = CAST(:task_id AS text)
             AND (SELECT t.status FROM tasks t WHERE t.task_id = CAST(:task_id AS text)) IN ('pending', 'running')
@@ -661,8 +665,6 @@ picked AS MATERIALIZED (
           AND (SELECT NOT y.is_paused FROM work_types y WHERE y.work_type = r.work_type)
         LIMIT 1 FOR NO KEY UPDATE SKIP LOCKED) w
     LIMIT (SELECT CAST(:limit AS bigint))),
-taken AS (
-    DELETE FROM work_ready WHERE ctid = ANY(ARRAY(SELECT entry FROM picked))),
 claimed AS (
     UPDATE work_items w
     SET status = 'in_progress', lease_holder = :worker, lease_acquired_at = c.at, heartbeat_at = c.at,
@@ -674,6 +676,9 @@ claimed AS (
     RETURNING w.work_item_id, w.task_id, w.work_type, w.input_data, w.lease_token, w.retry_count + 1 AS attempt,
               w.max_retries, w.priority, w.lease_expires_at, w.deadline_at, w.lease_acquired_at, w.claim_key,
               w.item_no),
+taken AS (
+    DELETE FROM work_ready
+    WHERE ctid = ANY(ARRAY(SELECT entry FROM picked WHERE item_no = ANY(ARRAY(SELECT item_no FROM claimed))))),
 leased AS (
     INSERT INTO work_lease_ends (check_at, items)
     SELECT min(lease_expires_at), array_agg(item_no) FROM claimed HAVING count(*) > 0),

@@ -196,7 +196,7 @@ by_type AS (
        OR b.place <= b.per_key - coalesce((SELECT s.used FROM slots s
                                            WHERE s.work_type = b.work_type AND s.limit_key = b.limit_key), 0)),
 picked AS MATERIALIZED (
-    SELECT r.entry, w.row
+    SELECT r.entry, b.item_no, w.row
     FROM (SELECT item_no, work_type, claim_key FROM by_type WHERE place <= room
           ORDER BY claim_key, item_no LIMIT (SELECT CAST(:limit AS bigint))) b
     CROSS JOIN LATERAL (
@@ -207,8 +207,6 @@ picked AS MATERIALIZED (
         SELECT w.ctid AS row FROM work_items w
         WHERE w.item_no = b.item_no AND w.status = 'pending' AND w.run_after IS NULL AND w.waits_for = 0
         LIMIT 1 FOR NO KEY UPDATE SKIP LOCKED) w),
-taken AS (
-    DELETE FROM work_ready WHERE ctid = ANY(ARRAY(SELECT entry FROM picked))),
 claimed AS (
     UPDATE work_items w
     SET status = 'in_progress', lease_holder = :worker, lease_acquired_at = c.at, heartbeat_at = c.at,
@@ -220,6 +218,9 @@ claimed AS (
     RETURNING w.work_item_id, w.task_id, w.work_type, w.input_data, w.lease_token, w.retry_count + 1 AS attempt,
               w.max_retries, w.priority, w.lease_expires_at, w.deadline_at, w.lease_acquired_at, w.claim_key,
               w.item_no),
+taken AS (
+    DELETE FROM work_ready
+    WHERE ctid = ANY(ARRAY(SELECT entry FROM picked WHERE item_no = ANY(ARRAY(SELECT item_no FROM claimed))))),
 leased AS (
     INSERT INTO work_lease_ends (check_at, items)
     SELECT min(lease_expires_at), array_agg(item_no) FROM claimed HAVING count(*) > 0),
