@@ -59,8 +59,9 @@ check: ## format, clang-tidy, cppcheck, gcc -fanalyzer, lints, models
 	@$(BUILD) everything --sets "build test check" $(OPTIONS)
 	@scripts/check/check
 
-clang-pass: ## clang reads every source, with warnings as errors
+clang-pass: ## clang reads every source, with warnings as errors, and judges its layout
 	@$(BUILD) everything --sets "build test check" $(OPTIONS)
+	@scripts/check/format
 	@scripts/check/clang-pass
 
 format: ## lay out the source with clang-format

@@ -51,7 +51,8 @@ tide_status tide_token_role_find(tide_token_role *out, const char *name, tide_er
     TIDE_NEED(out, err);
     return find_role(out, tide_view_of(name)) == TIDE_OK
                ? TIDE_OK
-               : tide_fail(err, TIDE_E_INVALID, "role '%s' is none of ingest, read, write, admin", name);
+               : tide_fail(err, TIDE_E_INVALID, "role '%s' is none of ingest, read, write, admin",
+                           name);
 }
 
 static tide_status check_word(const char *word, const char *what, tide_error *err)

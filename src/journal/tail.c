@@ -98,14 +98,14 @@ static tide_status check_known(const tide_identity *seen, const tide_identity *n
                   tide_bind_text("epoch_id", seen->epoch_id));
     if (tide_query_col_i64(query) > 0 || (seen->epoch > 0 && seen->epoch < now->epoch))
         return TIDE_OK;
-    return tide_fail(err, TIDE_E_MISMATCH,
-                     "the position is of epoch %s, which this store does not have; it is at epoch "
-                     "%" PRId64
-                     " (%s). It may be an older copy, a primary that returned or another "
-                     "store: use the newer one, or run tidemark store new-epoch --why TEXT and read "
-                     "again "
-                     "without the position",
-                     seen->epoch_id, now->epoch, now->epoch_id);
+    return tide_fail(
+        err, TIDE_E_MISMATCH,
+        "the position is of epoch %s, which this store does not have; it is at epoch "
+        "%" PRId64 " (%s). It may be an older copy, a primary that returned or another "
+        "store: use the newer one, or run tidemark store new-epoch --why TEXT and read "
+        "again "
+        "without the position",
+        seen->epoch_id, now->epoch, now->epoch_id);
 }
 
 /* Moves step->from to the last numbers that its epoch and the store's have in common. */

@@ -21,8 +21,8 @@ struct tide_lake_data {
     int64_t file_bytes;
     tide_env *env;
     tide_duck_cancel *cancel;
-    char *synced_dir;               /* of a table: known to be there after a crash; NULL: none */
-    const tide_lake_runner *runner; /* of texts of callers; NULL: they run in this process */
+    char *synced_dir;                  /* of a table: known to be there after a crash; NULL: none */
+    const tide_lake_runner *runner;    /* of texts of callers; NULL: they run in this process */
     struct tide_lake_seen_files *seen; /* whose digests were compared */
     struct tide_lake_seen_files *own_seen; /* NULL: it is shared */
     tide_duckdb *db; /* with files: our own statements alone run here; NULL: reads_only */

@@ -22,7 +22,8 @@ enum { PIECE_LEN = 256 << 10, SEEN_MAX = 1 << 16, PAGE = 200 };
 
 /* ---- one file ---- */
 
-tide_status tide_lake_file_sha256(char out[TIDE_SHA256_TEXT_SIZE], const char *path, tide_error *err)
+tide_status tide_lake_file_sha256(char out[TIDE_SHA256_TEXT_SIZE], const char *path,
+                                  tide_error *err)
 {
     TIDE_CLEANUP(tide_file_closep) int fd = open(path, O_RDONLY | O_CLOEXEC | O_NOCTTY);
     if (fd < 0)
@@ -88,8 +89,8 @@ tide_status tide_lake_seen_files_check(tide_lake_seen_files *seen, int64_t file_
 {
     struct stat info;
     char found[TIDE_SHA256_TEXT_SIZE];
-    if (!sha256 || !*sha256 || atomic_load(find_place(seen, file_id)) == file_id || stat(path, &info) != 0 ||
-        info.st_size > TIDE_LAKE_CHECK_LEN)
+    if (!sha256 || !*sha256 || atomic_load(find_place(seen, file_id)) == file_id ||
+        stat(path, &info) != 0 || info.st_size > TIDE_LAKE_CHECK_LEN)
         return TIDE_OK;
     TIDE_TRY(tide_lake_file_sha256(found, path, err));
     if (strcmp(found, sha256) != 0)
@@ -216,6 +217,6 @@ tide_status tide_lake_verify_files(tide_lake *lake, const char *catalog, bool is
             w->after = w->files[w->count - 1].id;
     } while (w->count == PAGE);
     return out->damaged == 0 ? TIDE_OK
-                             : tide_fail(err, TIDE_E_DAMAGED, "%" PRId64 " files are damaged or gone",
-                                         out->damaged);
+                             : tide_fail(err, TIDE_E_DAMAGED,
+                                         "%" PRId64 " files are damaged or gone", out->damaged);
 }

@@ -34,7 +34,7 @@ struct tide_listener {
     tide_server *inside;         /* NULL: there is none */
     pthread_mutex_t server_lock; /* of what follows */
     tide_server *counted;        /* the server, from its opening to the begin of its closing */
-    tide_query_pool *queries; /* NULL: no component has asked */
+    tide_query_pool *queries;    /* NULL: no component has asked */
     tide_lifecycle *service;
     pthread_t drainer;
     bool has_drainer;
@@ -665,19 +665,19 @@ static tide_status listen_all(tide_listener *listener, tide_error *err)
     const char *listen[TIDE_LISTENER_PORTS_MAX + 1] = {NULL};
     for (int i = 0; i < listener->options.port_count; i++)
         listen[i] = listener->options.ports[i].address;
-    TIDE_TRY(tide_server_open(
-        &listener->server,
-        &(tide_server_options){.listen = listen,
-                               .routes = listener->routes,
-                               .limits = &listener->options.limits,
-                               .env = listener->options.env,
-                               .authorise = tide_auth_check,
-                               .authorise_arg = tide_access_auth(listener->access),
-                               .on_ended = observe_call,
-                               .on_ended_arg = listener,
-                               .tls = listener->tls,
-                               .is_insecure = listener->options.is_insecure},
-        err));
+    TIDE_TRY(
+        tide_server_open(&listener->server,
+                         &(tide_server_options){.listen = listen,
+                                                .routes = listener->routes,
+                                                .limits = &listener->options.limits,
+                                                .env = listener->options.env,
+                                                .authorise = tide_auth_check,
+                                                .authorise_arg = tide_access_auth(listener->access),
+                                                .on_ended = observe_call,
+                                                .on_ended_arg = listener,
+                                                .tls = listener->tls,
+                                                .is_insecure = listener->options.is_insecure},
+                         err));
     set_counted(listener, listener->server);
     return TIDE_OK;
 }

@@ -62,7 +62,7 @@ typedef struct tide_store_watch {
     int64_t down_us;         /* when it was logged as down */
     int64_t brief_failures;  /* not logged yet; being busy is none */
     int64_t brief_logged_us; /* 0: never */
-    int64_t disk_free; /* bytes, of a store that is a file; -1: not known */
+    int64_t disk_free;       /* bytes, of a store that is a file; -1: not known */
     int64_t disk_size;
 } tide_store_watch;
 

@@ -154,7 +154,7 @@ typedef struct tide_engine_ops {
     tide_status (*prepare)(tide_query *query, tide_error *err);
     tide_status (*step)(tide_query *query, tide_error *err); /* starts when needed */
     tide_status (*keep)(tide_query *query, tide_error *err); /* keep the row, run to the end */
-    void (*reset)(tide_query *query); /* back to before the first step; nothing stays held */
+    void (*reset)(tide_query *query);      /* back to before the first step; nothing stays held */
     int (*width)(const tide_query *query); /* columns of the row */
     tide_sql_value (*column)(const tide_query *query, int index);
 

@@ -33,8 +33,8 @@ static void no_flipped_bit_matches(void **state)
                       tide_value_digest_check((int64_t)((uint64_t)digest ^ UINT64_C(1) << bit),
                                               "response", name, view, &err));
     /* of another row, of another kind, cut elsewhere */
-    assert_status(TIDE_E_DAMAGED, tide_value_digest_check(digest, "response", tide_view_of("jo"),
-                                                          view, &err));
+    assert_status(TIDE_E_DAMAGED,
+                  tide_value_digest_check(digest, "response", tide_view_of("jo"), view, &err));
     assert_status(TIDE_E_DAMAGED, tide_value_digest_check(digest, "output", name, view, &err));
     assert_status(TIDE_E_DAMAGED,
                   tide_value_digest_check(digest, "response", name,
@@ -63,17 +63,23 @@ static void a_damaged_response_is_not_served(void **state)
     assert_replay(t, "{\"n\":1}", false);
     assert_ok_err(tide_idempotency_verify(t->store, hear, &found, &sum, &t->err), &t->err);
     assert_true(sum.checked == 1 && sum.unchecked == 0 && sum.damaged == 0);
-    assert_ok_err(plain_sql(t, t->store, "UPDATE idempotency_keys SET response_data = '{\"n\":3}', revision = revision + 1"), &t->err);
+    assert_ok_err(
+        plain_sql(
+            t, t->store,
+            "UPDATE idempotency_keys SET response_data = '{\"n\":3}', revision = revision + 1"),
+        &t->err);
     tide_idempotency_state got = {.token = 0};
     const tide_idempotency_request request = request_of("job", HASH_A);
     assert_status(TIDE_E_DAMAGED, tide_idempotency_begin(t->store, &request, &got, &t->err));
     assert_contains(t->err.text, "job");
     assert_contains(t->err.text, "store verify");
-    assert_status(TIDE_E_DAMAGED,
-                  tide_idempotency_verify(t->store, hear, &found, &sum, &t->err));
+    assert_status(TIDE_E_DAMAGED, tide_idempotency_verify(t->store, hear, &found, &sum, &t->err));
     assert_true(sum.checked == 1 && sum.damaged == 1 && found.count == 1);
     assert_contains(found.text, "job");
-    assert_ok_err(plain_sql(t, t->store, "UPDATE idempotency_keys SET value_digest = NULL, revision = revision + 1"), &t->err);
+    assert_ok_err(
+        plain_sql(t, t->store,
+                  "UPDATE idempotency_keys SET value_digest = NULL, revision = revision + 1"),
+        &t->err);
     assert_ok_err(tide_idempotency_verify(t->store, hear, &found, &sum, &t->err), &t->err);
     assert_true(sum.checked == 0 && sum.unchecked == 1);
     assert_replay(t, "{\"n\":3}", false);

@@ -31,7 +31,8 @@ static const daemon_row daemons[] = {
     {"agent", tidemark_agent_steps,
      "token_uses health store_probe store_verify feed_retention feed_writes collect"},
     {"colony", tidemark_colony_steps,
-     "token_uses health store_probe store_verify agent_leases registry_watch gap_recovery colony_retention "
+     "token_uses health store_probe store_verify agent_leases registry_watch gap_recovery "
+     "colony_retention "
      "lag_history agent_status fleet_view sweep"},
     {"replica", tidemark_replica_steps,
      "token_uses health store_probe store_verify replica_sync replica_collect replica_compare "

@@ -34,8 +34,10 @@ static const char *differences(raw_sql *raw)
         "WHERE unique_key IS NOT NULL AND status IN ('pending', 'in_progress', 'expired')) w "
         "FULL JOIN work_unique_keys u USING (work_type, unique_key, item_no) "
         "WHERE (w IS NULL) <> (u IS NULL) "
-        "UNION ALL SELECT 'keyed', item_no FROM (SELECT work_type, limit_key, claim_key, item_no FROM "
-        "work_items WHERE limit_key IS NOT NULL AND status IN ('pending', 'in_progress', 'expired')) w "
+        "UNION ALL SELECT 'keyed', item_no FROM (SELECT work_type, limit_key, claim_key, item_no "
+        "FROM "
+        "work_items WHERE limit_key IS NOT NULL AND status IN ('pending', 'in_progress', "
+        "'expired')) w "
         "FULL JOIN work_keyed e USING (work_type, limit_key, claim_key, item_no) "
         "WHERE (w IS NULL) <> (e IS NULL) "
         "UNION ALL SELECT 'lease', item_no FROM work_items w WHERE status = 'in_progress' AND NOT "
@@ -66,7 +68,8 @@ static void entries_follow_plain_sql(void **state)
         "('held', 't', 'job', 'in_progress', 'me')",
         "INSERT INTO work_items (work_item_id, task_id, work_type, limit_key) VALUES "
         "('limited', 't', 'job', 'k')",
-        "UPDATE work_items SET limit_key = 'l', priority = 3 WHERE work_item_id IN ('limited', 'a')",
+        "UPDATE work_items SET limit_key = 'l', priority = 3 WHERE work_item_id IN ('limited', "
+        "'a')",
         "UPDATE work_items SET work_type = 'other' WHERE work_item_id = 'limited'",
         "UPDATE work_items SET status = 'failed' WHERE work_item_id = 'limited'",
         "UPDATE work_items SET limit_key = NULL WHERE work_item_id = 'limited'",

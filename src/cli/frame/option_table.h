@@ -83,10 +83,9 @@ enum {
       "wait before a retry: first and longest, like 1s..1h; it doubles each time")                 \
     X(NO_RETRY, "no-retry", 0, "KIND", NULL, NULL, TEXTS, 0, TIDE_CLI_TEXTS_MAX,                   \
       "do not retry after this: error, crash or timeout")                                          \
-    X(RUNNING, "running", 0, "N", NULL, NULL, NUMBER, 1, 1000000,                                  \
-      "items in progress at once")                                                                \
+    X(RUNNING, "running", 0, "N", NULL, NULL, NUMBER, 1, 1000000, "items in progress at once")     \
     X(PER_KEY, "per-key", 0, NULL, NULL, NULL, FLAG, 0, 0, "count the items of each limit key")    \
-    X(LIMIT_KEY, "limit-key", 0, "KEY", NULL, NULL, TEXT, 0, 0,                                   \
+    X(LIMIT_KEY, "limit-key", 0, "KEY", NULL, NULL, TEXT, 0, 0,                                    \
       "what 'work limit --per-key' counts, like a customer")                                       \
     X(RESET, "reset", 0, NULL, NULL, NULL, FLAG, 0, 0, "return to the defaults")                   \
     X(RUN_AFTER, "run-after", 0, "TIME", NULL, NULL, FUTURE, 0, 0, "not before this time")         \
@@ -183,8 +182,7 @@ enum {
 #define TIDE_CLI_OPTIONS_ACCESS(X)                                                                 \
     X(CONFIG, "config", 0, "FILE", NULL, "TIDEMARK_CONFIG", TEXT, 0, 0,                            \
       "settings from this file: NAME = VALUE, one per line")                                       \
-    X(ROLE, "role", 0, "ingest|read|write|admin", "read", NULL, CHOICE, 0, 0,                   \
-      "role of the token")                                                                         \
+    X(ROLE, "role", 0, "ingest|read|write|admin", "read", NULL, CHOICE, 0, 0, "role of the token") \
     X(AGENT, "agent", 0, "NAME", NULL, NULL, TEXTS, 0, TIDE_CLI_TEXTS_MAX, "for this agent only")  \
     X(EXPIRES, "expires", 0, "DURATION", NULL, NULL, DURATION, 1, TIDE_CLI_DURATION_MAX,           \
       "ends by itself after this long")

@@ -176,7 +176,7 @@
     X(WAIT_REASON, "delayed", "it may not run before a time", "")                                  \
     X(WAIT_REASON, "waiting", "items it depends on are not completed", "")                         \
     X(WAIT_REASON, "limited", "as many items of its type or key run as the limit allows",          \
-      "'tidemark work limit TYPE'")                                                               \
+      "'tidemark work limit TYPE'")                                                                \
     X(WAIT_REASON, "policy", "its type has a retry policy", "'tidemark work policy TYPE'")         \
     X(WAIT_REASON, "task_ended", "its task has ended: nothing of it is claimed any more", "")      \
     X(WAIT_REASON, "ended", "it is completed or has failed", "")                                   \

@@ -113,7 +113,8 @@ tide_status tide_query_read(const tide_agent_services *services, const tide_quer
     if (part->room_len > 0 && part->room_len < tide_query_page_len(part))
         request.max_bytes = part->room_len;
     const tide_status status = tide_feed_read(services->feed, &request, answer, err);
-    const bool is_ahead = status == TIDE_E_CONFLICT || answer->standing == TIDE_FEED_STANDING_AHEAD ||
+    const bool is_ahead = status == TIDE_E_CONFLICT ||
+                          answer->standing == TIDE_FEED_STANDING_AHEAD ||
                           answer->standing == TIDE_FEED_STANDING_DIVERGED;
     if (services->metrics && is_ahead)
         tide_series_add(

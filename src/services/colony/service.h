@@ -24,12 +24,12 @@
 typedef struct tide_colony {
     tide_sink *sink;
     tide_env *env;
-    tide_agent_clients *links;      /* for audits that ask agents; NULL: digests are not compared */
-    tide_scheduler *scheduler;      /* NULL: no daemon runs here */
-    tide_board *board;              /* of that daemon; the same */
-    tide_collector *collector;      /* the same: NULL: status calls read the store themselves */
-    tide_store_watch *store_watch;  /* the same */
-    const char *duckdb_library;     /* for exports; NULL: where it usually is */
+    tide_agent_clients *links;     /* for audits that ask agents; NULL: digests are not compared */
+    tide_scheduler *scheduler;     /* NULL: no daemon runs here */
+    tide_board *board;             /* of that daemon; the same */
+    tide_collector *collector;     /* the same: NULL: status calls read the store themselves */
+    tide_store_watch *store_watch; /* the same */
+    const char *duckdb_library;    /* for exports; NULL: where it usually is */
     /* Exports of callers by the network are below it; NULL: they are refused. */
     const char *export_dir;
     tide_query_pool *queries;       /* of callers by the network; NULL: no daemon runs here */

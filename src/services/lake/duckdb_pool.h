@@ -30,11 +30,11 @@ typedef struct tide_duckdb_thread tide_duckdb_thread;
 
 typedef struct tide_duckdb_pool_options {
     struct tide_lake_seen_files *seen; /* as tide_lake_data_options; must outlive them */
-    const char *data_dir;      /* as the library's, must outlive them */
-    const char *library;       /* NULL: where it usually is */
-    const char *query_program; /* as tide_query_process_options, must outlive them */
-    tide_metrics *metrics;     /* of query processes; NULL: none */
-    int count;                 /* 0: the default */
+    const char *data_dir;              /* as the library's, must outlive them */
+    const char *library;               /* NULL: where it usually is */
+    const char *query_program;         /* as tide_query_process_options, must outlive them */
+    tide_metrics *metrics;             /* of query processes; NULL: none */
+    int count;                         /* 0: the default */
     int64_t memory_max;
     tide_env *env;
 } tide_duckdb_pool_options;

@@ -48,9 +48,10 @@ static tide_status find_room(tide_lake_turn *turn, tide_error *err)
 static tide_status run(tide_laked *laked, tide_query_process *process, const tide_lake_ask *ask,
                        tide_error *err)
 {
-    const tide_lake_data_options options = {
-        .runner = tide_query_process_runner(process), .is_remote = true, .seen = laked->seen,
-        .env = laked->env};
+    const tide_lake_data_options options = {.runner = tide_query_process_runner(process),
+                                            .is_remote = true,
+                                            .seen = laked->seen,
+                                            .env = laked->env};
     TIDE_CLEANUP(tide_lake_data_closep) tide_lake_data *data = NULL;
     TIDE_TRY(tide_lake_data_open(&data, tide_lake_data_dir(laked->lake), &options, err));
     return tide_lake_query(data, laked->lake, ask, err);

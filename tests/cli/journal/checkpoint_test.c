@@ -375,7 +375,8 @@ static void verify_ends_with_8_when_something_is_damaged(void **state)
 {
     cli_fixture *t = *state;
     add_three(t);
-    assert_string_equal("{\"valid\":3,\"invalid\":0,\"skipped\":0,\"missing\":0,\"is_sound\":true,\"findings\":[]}\n",
+    assert_string_equal("{\"valid\":3,\"invalid\":0,\"skipped\":0,\"missing\":0,\"is_sound\":true,"
+                        "\"findings\":[]}\n",
                         work_ok(t, "$T checkpoint verify --json"));
     change_behind_the_guards(
         t, "UPDATE checkpoints SET snapshot_data = '4' WHERE checkpoint_id = 'c'");

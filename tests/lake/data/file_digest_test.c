@@ -70,8 +70,7 @@ static void a_file_is_compared_once_by_a_handle(void **state)
     data_table(t, "a BIGINT");
     data_append_rows(t, "a\n1\n");
     assert_answer(t, "FROM t", "1\n");
-    t->files.all[0].sha256 =
-        "0000000000000000000000000000000000000000000000000000000000000000";
+    t->files.all[0].sha256 = "0000000000000000000000000000000000000000000000000000000000000000";
     assert_answer(t, "FROM t", "1\n");
     data_reopen(t, 0);
     assert_int_equal(TIDE_E_DAMAGED, data_try_ask(t, "FROM t"));

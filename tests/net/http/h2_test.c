@@ -744,8 +744,7 @@ static void json_that_never_fits_is_413_and_names_the_limit(void **state)
     memcpy(body, head, sizeof head - 1);
     memset(body + sizeof head - 1, 'A', BASE64_LEN);
     memcpy(body + sizeof head - 1 + BASE64_LEN, tail, sizeof tail);
-    const h2_exchange *e =
-        h2_post(&f->rig, UNARY_CALL, "application/json", tide_view_of(body));
+    const h2_exchange *e = h2_post(&f->rig, UNARY_CALL, "application/json", tide_view_of(body));
     assert_string_equal("413", h2_field(&e->head, ":status"));
     assert_contains(tide_buffer_text(&e->body), "peer_budget_len");
     free(body);

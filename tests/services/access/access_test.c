@@ -69,8 +69,11 @@ static void a_token_of_an_agent_counts_at_that_agent_only(void **state)
         const char *daemon;
         const char *certificate;
         bool is_good;
-    } rows[] = {{"web-1", NULL, true}, {"web-2", NULL, false},   {NULL, NULL, false},
-                {NULL, "web-1", true}, {"web-1", "web-2", false}};
+    } rows[] = {{"web-1", NULL, true},
+                {"web-2", NULL, false},
+                {NULL, NULL, false},
+                {NULL, "web-1", true},
+                {"web-1", "web-2", false}};
     for (size_t i = 0; i < sizeof rows / sizeof rows[0]; i++) {
         const tide_access_options options = {.env = &t->clock.env, .agent = rows[i].daemon};
         const tide_credentials given = {

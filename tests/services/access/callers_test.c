@@ -153,8 +153,8 @@ static void callers_export_below_one_directory_only(void **state)
     start(c, "colony", NULL);
     assert_int_equal(403, export_into(c, inside));
     start(c, "colony", (const char *[]){"--export-dir", root, NULL});
-    static const char *const refused[] = {"..", "../outside", "inside/../../outside", "link",
-                                          "link/deep", "/tmp"};
+    static const char *const refused[] = {"..",   "../outside", "inside/../../outside",
+                                          "link", "link/deep",  "/tmp"};
     for (size_t i = 0; i < sizeof refused / sizeof refused[0]; i++)
         assert_int_equal(403, export_into(c, refused[i]));
     assert_int_equal(403, export_into(c, link));

@@ -540,11 +540,8 @@ void world_node_init(world_node *n, world *w, int index)
                                          .receive = receive,
                                          .crash = crash,
                                          .restart = restart});
-    n->clock = (world_clock){.env = {TIDE_ENV_INIT, .wall_us = read_wall,
-                                     .mono_us = read_mono,
-                                     .boot_us = read_boot,
-                                     .boot_id = read_boot_id,
-                                     .random = draw,
+    n->clock = (world_clock){.env = {TIDE_ENV_INIT, .wall_us = read_wall, .mono_us = read_mono,
+                                     .boot_us = read_boot, .boot_id = read_boot_id, .random = draw,
                                      .sleep_us = wait_us},
                              .base = sim_env(w->sim, n->id)};
     n->has_foreign_keys = prng_chance(sim_chance(w->sim), 3, 4);

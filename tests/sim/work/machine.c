@@ -111,11 +111,8 @@ static void receive(void *self, sim *world, sim_id from, tide_view bytes);
 void work_machine_init(work_machine *m, sim *world, tide_engine engine, const work_plan *plan)
 {
     memset(m, 0, sizeof *m);
-    m->env = (tide_env){TIDE_ENV_INIT, .wall_us = read_wall,
-                        .mono_us = read_uptime,
-                        .boot_us = read_uptime,
-                        .boot_id = read_boot_id,
-                        .random = draw_random,
+    m->env = (tide_env){TIDE_ENV_INIT,          .wall_us = read_wall,    .mono_us = read_uptime,
+                        .boot_us = read_uptime, .boot_id = read_boot_id, .random = draw_random,
                         .sleep_us = sleep_not};
     m->world = world;
     m->engine = engine;
