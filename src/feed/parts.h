@@ -224,6 +224,9 @@ int64_t tide_feed_log_len(const tide_feed *feed); /* bytes that are not yet in t
 
 /* The disk is full: give the reserve to it, and empty the log with its help. */
 void tide_feed_make_room(tide_feed *feed);
+/* What makes room on a full disk is done while the log is held (tide_sqlite_writer_hold_log). */
+void tide_feed_hold_log(tide_feed *feed);
+void tide_feed_release_log(tide_feed *feed);
 /* Move the log into the file as far as there is room, and cut it off. */
 /* Give free pages back to the disk, if there are many; if it is full, all that can be had. */
 void tide_feed_shorten(tide_feed *feed, bool is_full);

@@ -481,9 +481,11 @@ tide_status tide_feed_step(tide_feed *feed, int64_t *next_us, tide_error *err)
         t->is_due = true; /* the turn deals with it */
     else
         TIDE_TRY(looked);
+    tide_feed_hold_log(feed);
     if (atomic_load(&feed->is_full) && (t->is_due || tide_feed_log_len(feed) > LOG_LONG))
         tide_feed_make_room(feed);
     const tide_status turned = take_turns(t, err);
+    tide_feed_release_log(feed);
     tide_reserve_restore(feed->reserve);
     if (!tide_reserve_is_lent(feed->reserve))
         atomic_store(&feed->is_full, false);

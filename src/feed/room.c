@@ -32,6 +32,20 @@ static void feed_empty_log(tide_feed *feed)
         tide_sqlite_writer_empty_log(engine->writer);
 }
 
+void tide_feed_hold_log(tide_feed *feed)
+{
+    const tide_sqlite_engine *engine = feed->store->engine;
+    if (engine->writer)
+        tide_sqlite_writer_hold_log(engine->writer);
+}
+
+void tide_feed_release_log(tide_feed *feed)
+{
+    const tide_sqlite_engine *engine = feed->store->engine;
+    if (engine->writer)
+        tide_sqlite_writer_release_log(engine->writer);
+}
+
 static tide_status change_nothing(tide_tx *tx, void *arg, tide_error *err)
 {
     (void)tx;
@@ -40,7 +54,8 @@ static tide_status change_nothing(tide_tx *tx, void *arg, tide_error *err)
     return TIDE_OK;
 }
 
-/* A log that is longer than the room there is would take all of it and still not be emptied. */
+/* A log that is longer than the room there is would take all of it and still not be emptied. It is
+ * held by the caller: moved into the file, it would take the room from what follows. */
 void tide_feed_make_room(tide_feed *feed)
 {
     const tide_sqlite_engine *engine = feed->store->engine;
@@ -60,8 +75,11 @@ tide_status tide_feed_write_firmly(tide_feed *feed, tide_tx_fn *fn, void *arg, t
     if (!may_be_full)
         return status;
     atomic_store(&feed->is_full, true);
+    tide_feed_hold_log(feed);
     tide_feed_make_room(feed);
-    return tide_store_write(feed->store, fn, arg, err);
+    const tide_status again = tide_store_write(feed->store, fn, arg, err);
+    tide_feed_release_log(feed);
+    return again;
 }
 
 /* ---- giving pages back ---- */

@@ -134,8 +134,10 @@ void tide_sqlite_group_checkpoint(tide_sqlite_writer *writer)
     const int64_t frames = writer->connection->wal_frames;
     if (frames < writer->checkpointed_frames)
         writer->checkpointed_frames = 0;
-    if (writer->connection->is_checkpoint_wanted ||
-        (frames >= CHECKPOINT_FRAMES && frames >= writer->checkpointed_frames + CHECKPOINT_STEP))
+    const bool is_due =
+        writer->connection->is_checkpoint_wanted ||
+        (frames >= CHECKPOINT_FRAMES && frames >= writer->checkpointed_frames + CHECKPOINT_STEP);
+    if (is_due && atomic_load(&writer->log_holds) == 0)
         checkpoint(writer);
     writer->connection->is_checkpoint_wanted = false;
     tide_env *env = writer->store->env;
@@ -231,7 +233,7 @@ static tide_status make_certain(tide_sqlite_writer *writer, tide_status status, 
 {
     roll_back(writer);
     tide_error ignored;
-    if (status == TIDE_E_FULL)
+    if (status == TIDE_E_FULL && atomic_load(&writer->log_holds) == 0)
         checkpoint(writer); /* makes room in the log */
     tide_status covered = begin(writer, &ignored);
     /* A real change: SQLite leaves a page alone whose bytes would stay the same. */

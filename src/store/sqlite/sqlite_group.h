@@ -45,6 +45,7 @@ struct tide_sqlite_writer {
     int64_t checkpointed_frames; /* frames in the log when the last checkpoint ended */
     _Atomic int64_t wal_bytes;
     atomic_bool is_log_unwanted; /* the next checkpoint empties it */
+    atomic_int log_holds;        /* while there are any, that is the only checkpoint */
 
     pthread_mutex_t lock; /* of what follows; in inline mode: held while a closure runs */
     pthread_cond_t has_work;

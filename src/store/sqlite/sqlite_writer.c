@@ -203,6 +203,16 @@ void tide_sqlite_writer_empty_log(tide_sqlite_writer *writer)
         TIDE_IGNORE(tide_sqlite_writer_submit(writer, change_nothing, NULL, &ignored));
 }
 
+void tide_sqlite_writer_hold_log(tide_sqlite_writer *writer)
+{
+    atomic_fetch_add(&writer->log_holds, 1);
+}
+
+void tide_sqlite_writer_release_log(tide_sqlite_writer *writer)
+{
+    atomic_fetch_sub(&writer->log_holds, 1);
+}
+
 int64_t tide_sqlite_writer_wal_bytes(const tide_sqlite_writer *writer)
 {
     return atomic_load(&writer->wal_bytes);

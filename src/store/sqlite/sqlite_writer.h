@@ -47,5 +47,11 @@ tide_sqlite_door *tide_sqlite_writer_door(tide_sqlite_writer *writer);
  * others on a disk that is full. Waits for the writer, not for readers. */
 void tide_sqlite_writer_empty_log(tide_sqlite_writer *writer);
 
+/* While the last room of a disk is needed for something else, the log is held: the file, which may
+ * have to grow for it, takes nothing from the log but by tide_sqlite_writer_empty_log. Holds are
+ * counted; what was under way is finished behind the next answer. Any thread. */
+void tide_sqlite_writer_hold_log(tide_sqlite_writer *writer);
+void tide_sqlite_writer_release_log(tide_sqlite_writer *writer);
+
 /* Bytes in the write-ahead log, as of the last commit; any thread. */
 int64_t tide_sqlite_writer_wal_bytes(const tide_sqlite_writer *writer);
