@@ -258,23 +258,26 @@ class Load:
     def run(self):
         self.last = None
         servers = [self.serve(n) for n in range(2)]
-        threads = []
+        writers, threads = [], []
 
-        def start(fn, *arguments):
-            threads.append(threading.Thread(target=fn, args=arguments))
-            threads[-1].start()
+        def start(fn, *arguments, of=threads):
+            of.append(threading.Thread(target=fn, args=arguments))
+            of[-1].start()
 
         for n, (_, port) in enumerate(servers):
             for k in range(2):
-                start(self.append, f"append-{n}-{k}", port, k == 0)
+                start(self.append, f"append-{n}-{k}", port, k == 0, of=writers)
                 start(self.work, f"work-{n}-{k}", port)
-            start(self.add, f"add-{n}", port)
+            start(self.add, f"add-{n}", port, of=writers)
         start(self.take, "take")
         for k in range(2):
             start(self.follow, os.path.join(self.configuration["directory"], f"follower-{k}.json"))
         print("ready", flush=True)
         sys.stdin.read()  # until the cluster is whole again
         self.is_over.set()
+        deadline = time.monotonic() + 90
+        for thread in writers:  # a call under way may still add a row or an item
+            thread.join(deadline - time.monotonic())
         service = Service(servers[0][1])
         deadline = time.monotonic() + 90
         while time.monotonic() < deadline:  # until nothing is pending
@@ -293,7 +296,7 @@ class Load:
         except (Refused, Unknown) as error:
             self.count("unknown", str(error))
         self.is_drained.set()
-        for thread in threads:
+        for thread in writers + threads:
             thread.join()
         for process, _ in servers:
             process.terminate()
