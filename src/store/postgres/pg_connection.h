@@ -108,7 +108,7 @@ typedef struct tide_pg_connection {
     bool is_stale;       /* the guard refused: the server is not what the process believes */
     bool is_alone;       /* shares its transaction with no other closure */
     bool has_lost_run;   /* the response to an earlier commit of its closure was lost */
-    int attempt;         /* of the call, from 0 */
+    int silences;        /* of the call: hosts that gave its transaction no server in time */
     bool is_split;       /* the transaction that it shared failed: run it alone */
     bool is_resolved;    /* its outcome is known, and durable if it succeeded */
     bool is_on_standby;

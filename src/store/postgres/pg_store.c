@@ -45,15 +45,22 @@ static tide_status learn_server(tide_pg_connection *connection, tide_error *err)
     return status >= TIDE_OK ? TIDE_E_SERIALIZATION : status;
 }
 
-/* *is_alone: share no transaction with other closures; set where that has failed. */
+/* What the runs of one call have found out. */
+typedef struct call_state {
+    bool is_alone; /* share no transaction with other closures; set where that has failed */
+    int silences;  /* hosts that gave the transaction no server in time */
+} call_state;
+
 static tide_status write_once(tide_pg_connection *connection, tide_tx_fn *fn, void *arg,
-                              bool *is_alone, bool has_lost_run, tide_error *err)
+                              call_state *call, bool has_lost_run, tide_error *err)
 {
-    connection->is_alone = *is_alone;
+    connection->is_alone = call->is_alone;
+    connection->silences = call->silences;
     connection->has_lost_run = has_lost_run;
     const tide_status status = tide_pg_run_write(connection, fn, arg, true, err);
     connection->has_lost_run = false;
-    *is_alone = *is_alone || connection->is_split;
+    call->is_alone = call->is_alone || connection->is_split;
+    call->silences = connection->silences;
     if (status >= TIDE_OK) {
         if (!connection->is_resolved)
             TIDE_TRY(tide_pg_make_durable(connection, err));
@@ -113,13 +120,12 @@ static void report_lost(tide_pg_connection *connection, tide_status status, cons
 static tide_status pg_write(tide_store *store, tide_tx_fn *fn, void *arg, tide_error *err)
 {
     const int64_t until_us = tide_pg_call_until(store);
-    bool is_alone = false;
+    call_state call = {0};
     for (int attempt = 0;; attempt++) {
         tide_pg_connection *connection = NULL;
         TIDE_TRY(tide_pg_acquire(&connection, store, true, until_us, err));
         assert(connection);
-        connection->attempt = attempt;
-        tide_status status = write_once(connection, fn, arg, &is_alone, false, err);
+        tide_status status = write_once(connection, fn, arg, &call, false, err);
         if ((attempt == 0 && was_demoted(connection, status)) ||
             is_wrong_host(connection, status, attempt))
             status = TIDE_E_SERIALIZATION;
@@ -146,14 +152,13 @@ static tide_status resolve_by_id(tide_store *store, tide_tx_fn *fn, void *arg, i
                                  const char *epoch_id, tide_error *err)
 {
     tide_error found = {.status = TIDE_OK};
-    bool is_alone = true;
+    call_state call = {.is_alone = true};
     for (int attempt = 0; is_to_be_repeated(store, attempt, until_us); attempt++) {
         tide_pg_connection *connection = NULL;
         tide_status status = tide_pg_acquire(&connection, store, true, until_us, &found);
         bool is_same_epoch = true;
         if (status >= TIDE_OK) {
-            connection->attempt = attempt;
-            status = write_once(connection, fn, arg, &is_alone, true, &found);
+            status = write_once(connection, fn, arg, &call, true, &found);
             is_same_epoch = strcmp(connection->belief.epoch_id, epoch_id) == 0;
             tide_pg_release(connection);
         }
@@ -170,13 +175,12 @@ static tide_status resolve_by_id(tide_store *store, tide_tx_fn *fn, void *arg, i
 static tide_status pg_write_by_id(tide_store *store, tide_tx_fn *fn, void *arg, tide_error *err)
 {
     const int64_t until_us = tide_pg_call_until(store);
-    bool is_alone = false;
+    call_state call = {0};
     for (int attempt = 0;; attempt++) {
         tide_pg_connection *connection = NULL;
         TIDE_TRY(tide_pg_acquire(&connection, store, true, until_us, err));
         assert(connection);
-        connection->attempt = attempt;
-        tide_status status = write_once(connection, fn, arg, &is_alone, false, err);
+        tide_status status = write_once(connection, fn, arg, &call, false, err);
         if ((attempt == 0 && was_demoted(connection, status)) ||
             is_wrong_host(connection, status, attempt))
             status = TIDE_E_SERIALIZATION;
@@ -196,11 +200,13 @@ static tide_status pg_write_by_id(tide_store *store, tide_tx_fn *fn, void *arg, 
 /* ---- read ---- */
 
 static tide_status read_once(tide_pg_connection *connection, tide_tx_fn *fn, void *arg,
-                             bool is_local, tide_error *err)
+                             call_state *call, bool is_local, tide_error *err)
 {
     bool is_durable = true;
+    connection->silences = call->silences;
     const tide_status status =
         tide_pg_run_read(connection, fn, arg, is_local, true, &is_durable, err);
+    call->silences = connection->silences;
     if (status < TIDE_OK && connection->is_stale)
         return learn_server(connection, err);
     if (status >= TIDE_OK && !is_durable)
@@ -212,12 +218,12 @@ static tide_status pg_read(tide_store *store, tide_tx_fn *fn, void *arg, bool is
                            tide_error *err)
 {
     const int64_t until_us = tide_pg_call_until(store);
+    call_state call = {0};
     for (int attempt = 0;; attempt++) {
         tide_pg_connection *connection = NULL;
         TIDE_TRY(tide_pg_acquire(&connection, store, false, until_us, err));
         assert(connection);
-        connection->attempt = attempt;
-        tide_status status = read_once(connection, fn, arg, is_local, err);
+        tide_status status = read_once(connection, fn, arg, &call, is_local, err);
         if (is_wrong_host(connection, status, attempt))
             status = TIDE_E_SERIALIZATION;
         /* Reading changes nothing: a lost connection is no reason to fail. */

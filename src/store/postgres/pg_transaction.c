@@ -115,11 +115,12 @@ static tide_status send_guard(tide_pg_connection *connection, bool with_id, tide
 }
 
 /* A pooler queues its clients while its server is away. Nothing that has an effect is sent before
- * the transaction has a server, so that another host can be tried. */
+ * the transaction has a server, so that another host can be tried. The limit grows with each host
+ * that was left so, and with no other failure: those come fast where a server has just gone. */
 static tide_status await_server(tide_pg_connection *connection, tide_error *err)
 {
     const int64_t until_us = connection->answer_by_us;
-    const int64_t limit_us = tide_cond_until((int64_t)TIDE_PG_HOST_US << connection->attempt);
+    const int64_t limit_us = tide_cond_until((int64_t)TIDE_PG_HOST_US << connection->silences);
     connection->answer_by_us = limit_us < until_us ? limit_us : until_us;
     connection->is_discardable = true;
     const tide_status status = tide_pg_sync(connection, err);
@@ -128,6 +129,7 @@ static tide_status await_server(tide_pg_connection *connection, tide_error *err)
     if (!connection->has_timed_out || tide_cond_until(0) >= until_us)
         return status;
     connection->has_timed_out = false; /* the call has not */
+    connection->silences++;
     tide_pg_note_silent(connection);
     return status;
 }
