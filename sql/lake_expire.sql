@@ -54,7 +54,29 @@ RETURNING snapshot_id;
 -- What snapshots changed outlives them for a time: a stock client whose transaction is open checks against it when it tries again.
 DELETE FROM ducklake_snapshot_changes
 WHERE catalog_id = :catalog AND NOT EXISTS (SELECT 1 FROM ducklake_snapshot s WHERE s.snapshot_id = ducklake_snapshot_changes.snapshot_id)
-  AND EXISTS (SELECT 1 FROM lake_commit k WHERE k.snapshot_id = ducklake_snapshot_changes.snapshot_id AND k.expired_at IS NOT NULL AND k.committed_at < :due);
+  AND snapshot_id < (SELECT max(x.snapshot_id) FROM ducklake_snapshot_changes x JOIN lake_commit k ON k.snapshot_id = x.snapshot_id
+                    WHERE x.catalog_id = :catalog AND k.expired_at IS NOT NULL AND k.committed_at < :due
+                      AND NOT EXISTS (SELECT 1 FROM ducklake_snapshot s WHERE s.snapshot_id = x.snapshot_id));
+
+-- statement: expire_changes_refuse  engine: sqlite
+-- The newest of these stays, with a word that no client knows: one that began before it stops there, and every other one reads only what is newer.
+UPDATE ducklake_snapshot_changes SET changes_made = 'since_this_transaction_began_snapshots_were_expired:' || snapshot_id
+WHERE catalog_id = :catalog
+  AND snapshot_id = (SELECT max(x.snapshot_id) FROM ducklake_snapshot_changes x JOIN lake_commit k ON k.snapshot_id = x.snapshot_id
+                    WHERE x.catalog_id = :catalog AND k.expired_at IS NOT NULL AND k.committed_at < :due
+                      AND NOT EXISTS (SELECT 1 FROM ducklake_snapshot s WHERE s.snapshot_id = x.snapshot_id));
+
+-- statement: expire_changes_refuse  engine: postgres
+-- The newest of these stays, with a word that no client knows: one that began before it stops there, and every other one reads only what is newer. Files that ended by then need
+-- no trace any more.
+WITH refused AS (
+UPDATE ducklake_snapshot_changes SET changes_made = 'since_this_transaction_began_snapshots_were_expired:' || snapshot_id
+WHERE catalog_id = :catalog
+  AND snapshot_id = (SELECT max(x.snapshot_id) FROM ducklake_snapshot_changes x JOIN lake_commit k ON k.snapshot_id = x.snapshot_id
+                    WHERE x.catalog_id = :catalog AND k.expired_at IS NOT NULL AND k.committed_at < :due
+                      AND NOT EXISTS (SELECT 1 FROM ducklake_snapshot s WHERE s.snapshot_id = x.snapshot_id))
+RETURNING snapshot_id)
+DELETE FROM lake_gone_file g USING refused r WHERE g.catalog_id = :catalog AND g.end_snapshot <= r.snapshot_id;
 
 -- statement: expire_commit
 -- The commit stays, so that its request's key answers for ever and the line has no hole.
@@ -97,8 +119,28 @@ FROM (SELECT r.delete_file_id FROM ducklake_delete_file r
       ORDER BY r.delete_file_id LIMIT :limit) f
 ORDER BY f.delete_file_id;
 
--- statement: expire_schedule_data
+-- statement: expire_schedule_data  engine: sqlite
 -- A path is relative to its table's, and that to its schema's, unless it says otherwise; what is scheduled is relative to the data directory.
+INSERT INTO ducklake_files_scheduled_for_deletion (data_file_id, path, path_is_relative, schedule_start, catalog_id)
+SELECT f.data_file_id,
+       CASE WHEN f.path_is_relative THEN
+           (SELECT CASE WHEN t.path_is_relative THEN coalesce((SELECT c.path FROM ducklake_schema c WHERE c.schema_id = t.schema_id), '') || t.path ELSE t.path END
+            FROM ducklake_table t WHERE t.table_id = f.table_id ORDER BY t.begin_snapshot DESC LIMIT 1) || f.path
+       ELSE f.path END,
+       f.path_is_relative, :now, f.catalog_id
+FROM ducklake_data_file f WHERE f.data_file_id = :id;
+
+-- statement: expire_schedule_data  engine: postgres
+-- A path is relative to its table's, and that to its schema's, unless it says otherwise; what is scheduled is relative to the data directory.
+-- Catalogs that saw it end keep its id (lake_gone.sql).
+WITH gone AS (
+INSERT INTO lake_gone_file (data_file_id, catalog_id, table_id, begin_snapshot, end_snapshot)
+SELECT v.data_file_id, v.viewer_id, v.table_id, v.begin_snapshot, v.end_snapshot
+FROM lake_data_file v JOIN lake_catalog c ON c.catalog_id = v.viewer_id AND c.dropped_at IS NULL
+WHERE v.data_file_id = :id AND v.end_snapshot IS NOT NULL
+  AND NOT EXISTS (SELECT 1 FROM ducklake_snapshot_changes x WHERE x.catalog_id = v.viewer_id AND x.snapshot_id >= v.end_snapshot
+                                                              AND x.changes_made LIKE 'since_this_transaction_began_snapshots_were_expired:%')
+ON CONFLICT DO NOTHING)
 INSERT INTO ducklake_files_scheduled_for_deletion (data_file_id, path, path_is_relative, schedule_start, catalog_id)
 SELECT f.data_file_id,
        CASE WHEN f.path_is_relative THEN
@@ -295,6 +337,13 @@ WHERE c.catalog_id = :catalog AND c.dropped_at IS NOT NULL
 
 -- statement: expire_over_ended
 DELETE FROM lake_ended WHERE catalog_id = :catalog;
+
+-- statement: expire_over_changes  engine: sqlite
+DELETE FROM ducklake_snapshot_changes WHERE catalog_id = :catalog;
+
+-- statement: expire_over_changes  engine: postgres
+WITH gone AS (DELETE FROM lake_gone_file WHERE catalog_id = :catalog)
+DELETE FROM ducklake_snapshot_changes WHERE catalog_id = :catalog;
 
 -- statement: expire_over_marks
 DELETE FROM lake_mark WHERE catalog_id = :catalog;

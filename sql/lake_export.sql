@@ -73,6 +73,7 @@ WHERE a.catalog_id = :catalog_id ORDER BY r.snapshot_id;
 -- Nothing said is NULL: a client that puts changes together would stumble over an empty one.
 SELECT r.snapshot_id, nullif(r.changes_made, ''), r.author, r.commit_message, r.commit_extra_info
 FROM lake_ancestor a JOIN ducklake_snapshot_changes r ON r.catalog_id = a.ancestor_id AND r.snapshot_id <= a.upto
+JOIN ducklake_snapshot s ON s.snapshot_id = r.snapshot_id
 WHERE a.catalog_id = :catalog_id ORDER BY r.snapshot_id;
 
 -- statement: lake_export_schema

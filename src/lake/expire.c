@@ -273,12 +273,18 @@ static tide_status forget_pins(tide_expiry *e, tide_tx *tx, int64_t now_us, tide
     return expiry_send(e, &query, err);
 }
 
+/* What snapshots changed is forgotten but for the newest of them, which from then on refuses stock clients that began before it. */
 static tide_status forget_changes(tide_expiry *e, tide_tx *tx, int64_t now_us, tide_error *err)
 {
-    TIDE_QUERY(
-        query, tx, TIDE_LAKE_SQL_EXPIRE_CHANGES, err, tide_bind_i64("catalog", e->catalog_id),
-        tide_bind_time("due", e->is_dropped ? FAR_FUTURE_US : now_us - e->conflict_retention_us));
-    return expiry_send(e, &query, err);
+    const tide_sql *const all[] = {TIDE_LAKE_SQL_EXPIRE_CHANGES,
+                                   TIDE_LAKE_SQL_EXPIRE_CHANGES_REFUSE};
+    for (size_t i = 0; i < 2; i++) {
+        TIDE_QUERY(query, tx, all[i], err, tide_bind_i64("catalog", e->catalog_id),
+                   tide_bind_time("due", e->is_dropped ? FAR_FUTURE_US
+                                                       : now_us - e->conflict_retention_us));
+        TIDE_TRY(expiry_send(e, &query, err));
+    }
+    return TIDE_OK;
 }
 
 static tide_status drop_snapshots(tide_expiry *e, tide_tx *tx, tide_error *err)
@@ -315,19 +321,13 @@ static tide_status end_catalog(tide_expiry *e, tide_tx *tx, tide_error *err)
     TIDE_OK_IF_NONE(tide_tx_one(&query, tx, TIDE_LAKE_SQL_EXPIRE_IS_OVER, err,
                                 tide_bind_i64("catalog", e->catalog_id)));
     const tide_sql *const all[] = {
-        TIDE_LAKE_SQL_EXPIRE_OVER_ENDED,
-        TIDE_LAKE_SQL_EXPIRE_OVER_MARKS,
-        TIDE_LAKE_SQL_EXPIRE_OVER_COMMITS,
-        TIDE_LAKE_SQL_EXPIRE_OVER_STATS,
-        TIDE_LAKE_SQL_EXPIRE_OVER_COLUMN_STATS,
-        TIDE_LAKE_SQL_EXPIRE_OVER_VERSIONS,
-        TIDE_LAKE_SQL_EXPIRE_OVER_UNBOUNDED,
-        TIDE_LAKE_SQL_EXPIRE_OVER_METADATA,
-        TIDE_LAKE_SQL_EXPIRE_OVER_PINS,
-        TIDE_LAKE_SQL_EXPIRE_OVER_HEAD,
-        TIDE_LAKE_SQL_EXPIRE_OVER_ANCESTORS,
-        TIDE_LAKE_SQL_EXPIRE_OVER_CATALOG,
-        NULL,
+        TIDE_LAKE_SQL_EXPIRE_OVER_ENDED,    TIDE_LAKE_SQL_EXPIRE_OVER_MARKS,
+        TIDE_LAKE_SQL_EXPIRE_OVER_CHANGES,  TIDE_LAKE_SQL_EXPIRE_OVER_COMMITS,
+        TIDE_LAKE_SQL_EXPIRE_OVER_STATS,    TIDE_LAKE_SQL_EXPIRE_OVER_COLUMN_STATS,
+        TIDE_LAKE_SQL_EXPIRE_OVER_VERSIONS, TIDE_LAKE_SQL_EXPIRE_OVER_UNBOUNDED,
+        TIDE_LAKE_SQL_EXPIRE_OVER_METADATA, TIDE_LAKE_SQL_EXPIRE_OVER_PINS,
+        TIDE_LAKE_SQL_EXPIRE_OVER_HEAD,     TIDE_LAKE_SQL_EXPIRE_OVER_ANCESTORS,
+        TIDE_LAKE_SQL_EXPIRE_OVER_CATALOG,  NULL,
     };
     for (const tide_sql *const *next = all; *next; next++)
         TIDE_TRY(send_of_catalog(e, tx, *next, err));

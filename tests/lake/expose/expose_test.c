@@ -264,28 +264,6 @@ static void a_client_makes_changes_and_drops_tables(void **state)
     end(&c);
 }
 
-/* One delete of a client: the file that it overwrites, if there is one, loses its row; the new one claims to be as old. */
-static bool stock_delete(stock *s, int64_t table, int64_t data_file, int64_t old_delete,
-                         int64_t old_begin, int64_t count)
-{
-    char changes[64];
-    (void)snprintf(changes, sizeof changes, "deleted_from_table:%" PRId64, table);
-    return stock_begin(s) && stock_next(s, 0, 0, 1) &&
-           (old_delete == 0 ||
-            stock_runf(s,
-                       "DELETE FROM M.ducklake_delete_file WHERE delete_file_id IN (%" PRId64 ");"
-                       "INSERT INTO M.ducklake_files_scheduled_for_deletion VALUES (%" PRId64
-                       ", 'main/t/d.parquet', true, NOW());",
-                       old_delete, old_delete)) &&
-           stock_runf(s,
-                      "INSERT INTO M.ducklake_delete_file VALUES (%" PRId64 ", %" PRId64
-                      ", %" PRId64 ", NULL, %" PRId64 ", 'd-%" PRId64
-                      ".parquet', true, 'parquet', %" PRId64 ", 50, 10, NULL, %s);",
-                      s->head.next_file, table, old_begin > 0 ? old_begin : s->head.snapshot + 1,
-                      data_file, s->head.next_file, count, old_delete > 0 ? "1" : "NULL") &&
-           stock_end(s, changes);
-}
-
 static void deletes_of_a_client_leave_older_snapshots_as_they_were(void **state)
 {
     expose_case c = begin(state);
@@ -310,100 +288,6 @@ static void deletes_of_a_client_leave_older_snapshots_as_they_were(void **state)
     /* The file of the first is still needed: nothing was scheduled. */
     lake_sql(&c.l, "DO $$ BEGIN ASSERT (SELECT count(*) FROM "
                    "ducklake_files_scheduled_for_deletion) = 0; END $$");
-    end(&c);
-}
-
-/* Seen: a DELETE that was open across a compaction was told COMMIT, and its rows stayed. */
-static void a_delete_across_a_compaction_is_not_lost(void **state)
-{
-    expose_case c = begin(state);
-    const int64_t id = table_id(&c, "t");
-    char text[200];
-    char word[64];
-    (void)snprintf(text, sizeof text,
-                   "SELECT min(data_file_id) FROM M.ducklake_data_file WHERE table_id = %" PRId64,
-                   id);
-    const int64_t file = stock_number(&c.s, text);
-    const int64_t base = lake_head(&c.l, "books");
-    tide_lake_change *change = lake_begin(&c.l, "books");
-    lake_op_compact(&c.l, change, "main", "t");
-    lake_commit(&c.l, change);
-    /* What the client checks when it tries again. */
-    TIDE_CLEANUP(tide_freep)
-    char *changes = stock_rows(
-        &c.s, "SELECT changes_made FROM M.ducklake_snapshot_changes WHERE snapshot_id > %" PRId64,
-        base);
-    (void)snprintf(word, sizeof word, "merge_adjacent:%" PRId64 "\n", id);
-    assert_string_equal(changes, word);
-    /* What it does without its check. */
-    assert_refused(&c.s, stock_delete(&c.s, id, file, 0, 0, 1), "run the statement again");
-    assert_int_equal(lake_rows(&c.l, "books", "", "main", "t"), 7);
-    /* Files with deleted rows are rewritten under another word. */
-    change = lake_begin(&c.l, "books");
-    lake_op_delete(&c.l, change, "main", "t", false);
-    lake_commit(&c.l, change);
-    change = lake_begin(&c.l, "books");
-    lake_op_compact(&c.l, change, "main", "t");
-    lake_commit(&c.l, change);
-    TIDE_CLEANUP(tide_freep)
-    char *rewritten =
-        stock_rows(&c.s, "SELECT changes_made FROM M.ducklake_snapshot_changes ORDER BY "
-                         "snapshot_id DESC LIMIT 1");
-    (void)snprintf(word, sizeof word, "rewrite_delete:%" PRId64 "\n", id);
-    assert_string_equal(rewritten, word);
-    end(&c);
-}
-
-/* Seen: DELETEs that empty a file made the history unsound. */
-static void a_file_that_a_client_empties_takes_its_delete_file_along(void **state)
-{
-    expose_case c = begin(state);
-    const int64_t id = table_id(&c, "t");
-    char text[200];
-    char changes[64];
-    (void)snprintf(text, sizeof text,
-                   "SELECT min(data_file_id) FROM M.ducklake_data_file WHERE table_id = %" PRId64,
-                   id);
-    const int64_t file = stock_number(&c.s, text);
-    (void)snprintf(changes, sizeof changes, "deleted_from_table:%" PRId64, id);
-    assert_done(&c.s, stock_delete(&c.s, id, file, 0, 0, 1));
-    assert_done(&c.s, stock_begin(&c.s) && stock_next(&c.s, 0, 0, 0) &&
-                          stock_runf(&c.s,
-                                     "UPDATE M.ducklake_data_file SET end_snapshot = %" PRId64
-                                     " WHERE data_file_id = %" PRId64 " AND end_snapshot IS NULL",
-                                     c.s.head.snapshot + 1, file) &&
-                          stock_end(&c.s, changes));
-    assert_int_equal(lake_rows(&c.l, "books", "", "main", "t"), 4);
-    assert_int_equal(stock_number(&c.s, "SELECT count(*) FROM M.ducklake_delete_file WHERE "
-                                        "end_snapshot IS NULL"),
-                     0);
-    lake_assert_sound(&c.l);
-    end(&c);
-}
-
-static void rows_that_do_not_fit_what_is_there_are_refused(void **state)
-{
-    expose_case c = begin(state);
-    stock *s = &c.s;
-    const int64_t id = table_id(&c, "t");
-    const char *const insert = "INSERT INTO M.ducklake_data_file VALUES (%" PRId64 ", %" PRId64
-                               ", %" PRId64 ", NULL, NULL, 'no.parquet', true, 'parquet', 1, 100, "
-                               "10, 0, NULL, NULL, NULL, NULL);";
-    char changes[64];
-    char text[400];
-    /* changes_made is what others are checked against. */
-    assert_done(s, stock_begin(s) && stock_next(s, 0, 0, 1));
-    (void)snprintf(text, sizeof text, insert, s->head.next_file, id, s->head.snapshot + 1);
-    assert_done(s, stock_run(s, text));
-    (void)snprintf(changes, sizeof changes, "deleted_from_table:%" PRId64, id + 1000);
-    assert_refused(s, stock_end(s, changes), "changes_made does not say so");
-    /* A table that is not there. */
-    (void)snprintf(changes, sizeof changes, "inserted_into_table:%" PRId64, id);
-    lake_drop(&c.l, "books", "main", "t");
-    assert_done(s, stock_begin(s) && stock_next(s, 0, 0, 1));
-    (void)snprintf(text, sizeof text, insert, s->head.next_file, id, s->head.snapshot + 1);
-    assert_done(s, stock_run(s, text));
-    assert_refused(s, stock_end(s, changes), "has been dropped");
     end(&c);
 }
 
@@ -836,9 +720,6 @@ TEST_FILE()
         STORE_CASE_POSTGRES(an_insert_of_a_client_is_a_snapshot_of_ours),
         STORE_CASE_POSTGRES(a_client_makes_changes_and_drops_tables),
         STORE_CASE_POSTGRES(deletes_of_a_client_leave_older_snapshots_as_they_were),
-        STORE_CASE_POSTGRES(a_delete_across_a_compaction_is_not_lost),
-        STORE_CASE_POSTGRES(a_file_that_a_client_empties_takes_its_delete_file_along),
-        STORE_CASE_POSTGRES(rows_that_do_not_fit_what_is_there_are_refused),
         STORE_CASE_POSTGRES(files_that_a_client_merges_stay_in_older_snapshots),
         STORE_CASE_POSTGRES(a_client_in_a_fork_ends_what_it_inherited_for_the_fork_alone),
         STORE_CASE_POSTGRES(a_commit_that_does_not_follow_the_newest_snapshot_is_tried_again),

@@ -307,6 +307,39 @@ bool stock_insert(stock *s, int64_t table_id, const char *file, int64_t rows, in
     return false;
 }
 
+bool stock_delete(stock *s, int64_t table, int64_t data_file, int64_t old_delete, int64_t old_begin,
+                  int64_t count)
+{
+    char changes[64];
+    (void)snprintf(changes, sizeof changes, "deleted_from_table:%" PRId64, table);
+    return stock_begin(s) && stock_next(s, 0, 0, 1) &&
+           (old_delete == 0 ||
+            stock_runf(s,
+                       "DELETE FROM M.ducklake_delete_file WHERE delete_file_id IN (%" PRId64 ");"
+                       "INSERT INTO M.ducklake_files_scheduled_for_deletion VALUES (%" PRId64
+                       ", 'main/t/d.parquet', true, NOW());",
+                       old_delete, old_delete)) &&
+           stock_runf(s,
+                      "INSERT INTO M.ducklake_delete_file VALUES (%" PRId64 ", %" PRId64
+                      ", %" PRId64 ", NULL, %" PRId64 ", 'd-%" PRId64
+                      ".parquet', true, 'parquet', %" PRId64 ", 50, 10, NULL, %s);",
+                      s->head.next_file, table, old_begin > 0 ? old_begin : s->head.snapshot + 1,
+                      data_file, s->head.next_file, count, old_delete > 0 ? "1" : "NULL") &&
+           stock_end(s, changes);
+}
+
+bool stock_end_file(stock *s, int64_t table, int64_t data_file)
+{
+    char changes[64];
+    (void)snprintf(changes, sizeof changes, "deleted_from_table:%" PRId64, table);
+    return stock_begin(s) && stock_next(s, 0, 0, 0) &&
+           stock_runf(s,
+                      "UPDATE M.ducklake_data_file SET end_snapshot = %" PRId64
+                      " WHERE data_file_id IN (%" PRId64 ") AND end_snapshot IS NULL",
+                      s->head.snapshot + 1, data_file) &&
+           stock_end(s, changes);
+}
+
 /* As a client lists a table's files: data files with the delete file that is visible. */
 static int64_t ask_files(stock *s, const char *what, int64_t table_id, int64_t snapshot)
 {

@@ -46,6 +46,12 @@ bool stock_may_try_again(const stock *s);
 bool stock_insert(stock *s, int64_t table_id, const char *file, int64_t rows, int64_t low,
                   int64_t high, int tries, int64_t wait_us);
 
+/* One delete of a client: the file that it overwrites, if there is one, loses its row; the new one claims to be as old. */
+bool stock_delete(stock *s, int64_t table, int64_t data_file, int64_t old_delete, int64_t old_begin,
+                  int64_t count);
+/* An UPDATE or DELETE of all rows of a file, as a client writes it: the file ends. */
+bool stock_end_file(stock *s, int64_t table, int64_t data_file);
+
 /* The files of a table at a snapshot as it asks for them: how many, and their rows without deleted ones. */
 int64_t stock_files(stock *s, int64_t table_id, int64_t snapshot);
 int64_t stock_count(stock *s, int64_t table_id, int64_t snapshot);
