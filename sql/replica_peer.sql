@@ -51,3 +51,40 @@ INSERT OR IGNORE INTO tide_replica_state (key, value) VALUES (:key, 1);
 
 -- template: self_repaired_cut
 DELETE FROM tide_replica_state WHERE key = :key;
+
+-- template: changes_of_table
+-- Events of a table under all its names, in the order of their arrival.
+SELECT rowid, id, table_name, operation_type, record_id, data, timestamp, origin, epoch, seq, processed
+FROM tide_replica_events
+WHERE rowid > :after AND table_name IN (
+    SELECT name FROM tide_replica_tables WHERE id = :table_id
+    UNION ALL SELECT name FROM tide_replica_names WHERE table_id = :table_id)
+ORDER BY rowid LIMIT :limit;
+
+-- template: changes_of_peers
+-- Merged events of other nodes: those behind a position, and those that waited.
+SELECT rowid, id, table_name, operation_type, record_id, data, timestamp, origin, epoch, seq, processed
+FROM tide_replica_events
+WHERE (rowid > :after AND rowid <= :through OR rowid IN (SELECT value FROM json_each(:waiting)))
+    AND origin <> :node AND epoch > 0 AND processed
+ORDER BY rowid;
+
+-- template: changes_waiting
+-- Positions of events that are not merged yet, as a JSON array, their number and the lowest.
+SELECT json_group_array(rowid), count(*), min(rowid) FROM (
+    SELECT rowid FROM tide_replica_events
+    WHERE (rowid > :after AND rowid <= :through OR rowid IN (SELECT value FROM json_each(:waiting)))
+        AND origin <> :node AND epoch > 0 AND NOT processed);
+
+-- template: changes_last
+SELECT coalesce(max(rowid), 0) FROM tide_replica_events;
+
+-- template: changes_table
+-- A table by its name, or by one that it had before.
+SELECT id FROM tide_replica_tables WHERE name = :table COLLATE NOCASE
+UNION ALL SELECT table_id FROM tide_replica_names WHERE name = :table COLLATE NOCASE LIMIT 1;
+
+-- template: changes_seq_at
+-- How far a log had come when the event at a position arrived.
+SELECT coalesce(max(seq), 0) FROM tide_replica_events
+WHERE origin = :origin AND epoch = :epoch AND rowid <= :through;

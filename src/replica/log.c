@@ -328,9 +328,8 @@ static tide_status find_stamp(tide_origin_mark *mark, tide_foreign_tx *tx, tide_
     return status < TIDE_OK ? status : TIDE_OK;
 }
 
-static tide_status give_marks(tide_foreign_tx *tx, void *arg, tide_error *err)
+tide_status tide_log_marks(tide_foreign_tx *tx, tide_mark_fn *fn, void *arg, tide_error *err)
 {
-    const marks_call *call = arg;
     TIDE_FOREIGN_QUERY_BY(query, tide_foreign_begin, tx, TIDE_TEMPLATE_APPLY_ORIGIN_LIST->text,
                           err);
     TIDE_EACH(tide_foreign_step(query, err)) {
@@ -349,9 +348,15 @@ static tide_status give_marks(tide_foreign_tx *tx, void *arg, tide_error *err)
         mark.prefix = tide_cursor_contiguous(&cursor);
         mark.highest = tide_cursor_highest(&cursor);
         TIDE_TRY(find_stamp(&mark, tx, err));
-        TIDE_TRY(call->fn(call->arg, &mark, err));
+        TIDE_TRY(fn(arg, &mark, err));
     }
     return TIDE_OK;
+}
+
+static tide_status give_marks(tide_foreign_tx *tx, void *arg, tide_error *err)
+{
+    const marks_call *call = arg;
+    return tide_log_marks(tx, call->fn, call->arg, err);
 }
 
 tide_status tide_node_marks(tide_node *node, tide_mark_fn *fn, void *arg, tide_error *err)

@@ -49,6 +49,10 @@ TIDE_MUST_CHECK tide_status tide_log_add_own(tide_desk *desk, tide_log_origin *o
                                              const tide_table *table, tide_event *event,
                                              tide_error *err);
 
+/* How far every log is (tide_node_marks). */
+TIDE_MUST_CHECK tide_status tide_log_marks(tide_foreign_tx *tx, tide_mark_fn *fn, void *arg,
+                                           tide_error *err);
+
 /* Keep an event; one that is there already stays as it is. */
 TIDE_MUST_CHECK tide_status tide_log_put(tide_desk *desk, const tide_event *event, tide_view bytes,
                                          bool is_processed, tide_error *err);

@@ -117,7 +117,7 @@ static tide_status cli_replica_migrate(tide_cli *cli, tide_error *err)
 
 /* ---- sync ---- */
 
-/* ---- sync ---- */
+enum { EXIT_WAITING = 7 };
 
 /* Below the peer's floor: its snapshot first. */
 typedef struct beginning {
@@ -195,6 +195,12 @@ static tide_status bring_snapshot(void *arg, tide_error *err)
     return status;
 }
 
+/* The cut is proven, and events of it are in no table yet, here or there. */
+static bool is_held(const tide_sync_result *result)
+{
+    return result->quarantined > 0 || result->peer_quarantined > 0;
+}
+
 static tide_status sync_with(tide_cli *cli, tide_node *node, const char *address, tide_error *err)
 {
     TIDE_CLEANUP(tide_remote_closep) tide_remote *remote = NULL;
@@ -211,6 +217,8 @@ static tide_status sync_with(tide_cli *cli, tide_node *node, const char *address
     begin.remote = remote;
     const tide_status status = tide_remote_sync(node, &here, remote, &options, &result, err);
     TIDE_IGNORE(print_result(cli, address, &result, &begin.done, &print_err));
+    if (status == TIDE_OK && is_held(&result) && cli->exit_code == 0)
+        cli->exit_code = EXIT_WAITING;
     if (result.unlike[0])
         tide_cli_print(stderr,
                        "tidemark: %s has tables of other types: values may differ for good: %s\n",
@@ -460,9 +468,12 @@ static const tide_cli_verb verbs[] = {
      .arguments = "DB PEER...",
      .takes = TIDE_CLI_LIST(PULL, PUSH, TIDE_CLI_PEER_SECURITY),
      .summary = "exchange changes with peers (HOST:PORT), once",
-     .details = "Exit code 0: everything that either side had at the beginning is at both. Tables "
-                "that are not here\n"
-                "are created; the file too.",
+     .details =
+         "Exit code 0: everything that either side had at the beginning is at both; 7: so it "
+         "is, and events wait\n"
+         "(for a clock that was ahead, a table or a column); 3: a snapshot is required, and the "
+         "peer has none.\n"
+         "Tables that are not here are created; the file too.",
      .run = cli_replica_sync},
     {.name = "run",
      .arguments = "DB",
@@ -515,6 +526,24 @@ static const tide_cli_verb verbs[] = {
          {.id = TIDE_CLI_OLDER_THAN, .help = "all that were found longer ago than this"}),
      .summary = "keep what the table shows, and list a conflict no more, on any node",
      .run = tide_cli_replica_conflicts_dismiss},
+    {.name = "events",
+     .arguments = "DB TABLE",
+     .takes = TIDE_CLI_LIST(FROM, LIMIT),
+     .overrides = TIDE_CLI_OVERRIDES({.id = TIDE_CLI_LIMIT, .fallback = "1000000"}),
+     .summary = "print the history of a table, in the order in which it arrived here",
+     .details = "What was collected is no longer in it. --from continues at a position.",
+     .run = tide_cli_replica_events},
+    {.name = "watch",
+     .arguments = "DB [TABLE...]",
+     .takes = TIDE_CLI_LIST(FROM),
+     .summary = "print what peers change, as it is merged, until it is interrupted",
+     .details =
+         "Begins with the next change, or with what arrived at --from. To continue later, pass "
+         "the last `resume`\n"
+         "plus 1 to --from: nothing is missed, and a change may be printed again. What a "
+         "snapshot brought, or\n"
+         "was collected unread, is printed as an event `gap`.",
+     .run = tide_cli_replica_watch},
     {.name = "gc",
      .arguments = "DB",
      .summary = "remove events that are old enough and that every peer has",

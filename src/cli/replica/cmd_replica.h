@@ -12,6 +12,9 @@ tide_cli_run tide_cli_replica_conflicts;
 tide_cli_run tide_cli_replica_conflicts_show;
 tide_cli_run tide_cli_replica_conflicts_take;
 tide_cli_run tide_cli_replica_conflicts_dismiss;
+/* cmd_replica_changes.c */
+tide_cli_run tide_cli_replica_events;
+tide_cli_run tide_cli_replica_watch;
 /* cmd_replica_verify.c */
 tide_cli_run tide_cli_replica_verify;
 /* cmd_replica_snapshot.c */

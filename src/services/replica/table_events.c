@@ -143,6 +143,39 @@ static tide_status put_log(paging *p, tide_foreign_tx *tx, const tide_origin_mar
     return TIDE_OK;
 }
 
+/* A name that no tracked table has or had is not an empty table. */
+static tide_status check_table(tide_foreign_tx *tx, const char *table, tide_error *err)
+{
+    int64_t id = 0;
+    const tide_status found = tide_foreign_number(&id, tx, TIDE_TEMPLATE_CHANGES_TABLE->text, err,
+                                                  tide_bind_text("table", table));
+    return found == TIDE_NONE
+               ? tide_fail(err, TIDE_E_NOT_FOUND, "table '%s' was never tracked", table)
+               : found;
+}
+
+/* Where a log no longer has its events from the first one on. */
+static tide_status put_floors(const paging *p, tide_error *err)
+{
+    for (int i = 0; i < p->marks.origin_count; i++) {
+        const tide_origin_mark *mark = &p->marks.origins[i];
+        char origin[TIDE_UUID_TEXT_SIZE];
+        tide_uuid id;
+        REPLICA(OriginCheckpoint) floor = REPLICA_INIT(ORIGIN_CHECKPOINT);
+        TIDE_CLEANUP(tide_buffer_done) tide_buffer bytes = tide_buffer_of(TIDE_RPC_RESPONSE_MAX);
+        if (mark->floor <= mark->start)
+            continue;
+        memcpy(id.bytes, mark->origin.bytes, TIDE_NODE_LEN);
+        tide_uuid_format(&id, origin);
+        floor.origin_node_id = origin;
+        floor.origin_seq = mark->floor;
+        floor.epoch = mark->epoch;
+        TIDE_TRY(tide_rpc_pack(&bytes, &floor.base, err));
+        TIDE_TRY(tide_rpc_put_bytes(p->out, 4, tide_buffer_view(&bytes), err));
+    }
+    return TIDE_OK;
+}
+
 static tide_status put_logs(tide_foreign_tx *tx, void *arg, tide_error *err)
 {
     paging *p = arg;
@@ -154,6 +187,7 @@ static tide_status put_logs(tide_foreign_tx *tx, void *arg, tide_error *err)
     p->skip = token ? 0 : request->page * p->left;
     p->has_more = false;
     p->at_seq = 0;
+    TIDE_TRY(check_table(tx, request->table, err));
     for (int i = 0; i < p->marks.origin_count && !p->has_more; i++) {
         const tide_origin_mark *mark = &p->marks.origins[i];
         const int64_t number = stated(request, mark);
@@ -194,6 +228,7 @@ tide_status tide_table_events(tide_node *node, const REPLICA(TableEventsRequest)
     TIDE_TRY(tide_node_marks(node, add_mark, &p.marks, err));
     TIDE_TRY(tide_peer_marks_sort(&p.marks, err));
     TIDE_TRY(tide_foreign_read(tide_node_file(node), put_logs, &p, err));
+    TIDE_TRY(put_floors(&p, err));
     REPLICA(TableEventsResponse) rest = REPLICA_INIT(TABLE_EVENTS_RESPONSE);
     rest.has_more = p.has_more;
     if (p.at_seq > 0) {
