@@ -634,7 +634,6 @@ static tide_status poll(tide_cli *cli, tide_error *err)
 
 static const tide_cli_verb verbs[] = {
     {.name = "",
-     .arguments = "",
      .takes = TIDE_CLI_LIST(AGENT, AGENTS, HTTP, GRPC, NAME, TRUSTED_SQL, EXPORT_DIR,
                             SCHEDULER_OPTIONS, TIDE_CLI_AGENT_SECURITY, TIDE_CLI_LISTENER_OPTIONS),
      .overrides = TIDE_CLI_OVERRIDES(
@@ -655,7 +654,6 @@ static const tide_cli_verb verbs[] = {
          "on one PostgreSQL share the agents.",
      .run = run},
     {.name = "poll",
-     .arguments = "",
      .takes = TIDE_CLI_LIST(ONCE, AGENT, AGENTS, NAME, SCHEDULER_OPTIONS, TIDE_CLI_AGENT_SECURITY,
                             TIDE_CLI_SERVICE_OPTIONS),
      .overrides = TIDE_CLI_OVERRIDES(TIDE_CLI_COLONY_TOKEN,
@@ -664,7 +662,6 @@ static const tide_cli_verb verbs[] = {
      .summary = "poll every agent until all are caught up, then end (--once)",
      .run = poll},
     {.name = "audit",
-     .arguments = "",
      .takes = TIDE_CLI_LIST(AGENT, DATA_TYPE, OFFLINE, TIDE_CLI_AGENT_SECURITY,
                             TIDE_CLI_SERVICE_OPTIONS),
      .overrides = TIDE_CLI_OVERRIDES(TIDE_CLI_COLONY_TOKEN, {.id = TIDE_CLI_AGENT, .max = 1}),
@@ -681,7 +678,6 @@ static const tide_cli_verb verbs[] = {
      .summary = "poll this agent, or poll it at another address",
      .run = cli_colony_agent_add},
     {.name = "agent ls",
-     .arguments = "",
      .takes = TIDE_CLI_LIST(ALL, TIDE_CLI_COLONY_OPTIONS),
      .overrides = TIDE_CLI_OVERRIDES(TIDE_CLI_COLONY_TOKEN,
                                      {.id = TIDE_CLI_ALL, .help = "also those that were removed"}),

@@ -485,7 +485,6 @@ static tide_status run_export(tide_cli *cli, tide_error *err)
 
 static const tide_cli_verb verbs[] = {
     {.name = "",
-     .arguments = "",
      .takes =
          TIDE_CLI_LIST(PARQUET, LAKE, CATALOG, SCHEMA, CREATE, DATA_TYPE, TIDE_CLI_COLONY_OPTIONS),
      .overrides = TIDE_CLI_OVERRIDES(TIDE_CLI_COLONY_TOKEN),

@@ -137,7 +137,6 @@ static tide_status list_incidents(tide_cli *cli, tide_error *err)
 
 static const tide_cli_verb verbs[] = {
     {.name = "ls",
-     .arguments = "",
      .takes = TIDE_CLI_LIST(AGENT, DATA_TYPE, STATUS, LIMIT, TIDE_CLI_COLONY_OPTIONS),
      .overrides = TIDE_CLI_OVERRIDES(TIDE_CLI_COLONY_TOKEN, {.id = TIDE_CLI_AGENT, .max = 1},
                                      {.id = TIDE_CLI_LIMIT, .fallback = "1000", .max = 9999}),
@@ -162,7 +161,6 @@ static const tide_cli_verb verbs[] = {
      .summary = "give it up: the numbers are lost, and the reason is an operator's",
      .run = accept_gap},
     {.name = "incidents",
-     .arguments = "",
      .takes = TIDE_CLI_LIST(SINCE, TIDE_CLI_COLONY_OPTIONS),
      .overrides = TIDE_CLI_OVERRIDES(TIDE_CLI_COLONY_TOKEN),
      .summary = "list what happened to several agents within a minute",

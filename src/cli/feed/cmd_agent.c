@@ -1,5 +1,4 @@
 /* cmd_agent.c - tidemark agent: runs the agent daemon. */
-#include "base/cleanup.h"
 #include "cli/frame/cli.h"
 #include "cli/frame/listener_options.h"
 #include "services/agent/agent.h"
@@ -33,15 +32,13 @@ static tide_status run(tide_cli *cli, tide_error *err)
     options.listener.ports[1] =
         (tide_listener_port){.name = "http", .address = tide_cli_text(cli, TIDE_CLI_HTTP)};
     options.listener.port_count = 2;
-    TIDE_CLEANUP(tide_store_closep) tide_store *store = NULL;
-    TIDE_TRY(tide_cli_open_store(cli, &store, TIDE_STORE_CREATE, err));
+    TIDE_CLI_STORE(store, cli, TIDE_STORE_CREATE, err);
     options.listener.store = store;
     return tide_cli_after_serving(tide_agent_run(&options, err));
 }
 
 static const tide_cli_verb verbs[] = {
     {.name = "",
-     .arguments = "",
      .takes =
          TIDE_CLI_LIST(GRPC, HTTP, NAME, KEEP_FOR, KEEP_BYTES, HARD_FOR, HARD_BYTES, READER_IDLE,
                        COLLECT, SAMPLE, CODEC, QUEUE, NO_DECLARE, TIDE_CLI_LISTENER_OPTIONS),

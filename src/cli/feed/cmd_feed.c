@@ -412,7 +412,6 @@ void tide_cli_feed_close(tide_cli_feed_handle *handle)
 
 static const tide_cli_verb verbs[] = {
     {.name = "ls",
-     .arguments = "",
      .summary = "list the streams: what is there, who lags, how long until something is lost",
      .details =
          "LAG is how many records the slowest reader has not settled. UNTIL LOSS is when the first "

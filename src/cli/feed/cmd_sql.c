@@ -529,9 +529,7 @@ static tide_status run_sql(tide_cli *cli, tide_error *err)
     s.sql = tide_view_of(tide_buffer_text(&sql));
     if (s.sql.len != sql.len)
         return tide_fail(err, TIDE_E_INVALID, "the statements have a NUL at byte %zu", s.sql.len);
-    TIDE_CLEANUP(tide_store_closep) tide_store *store = NULL;
-    TIDE_TRY(tide_cli_open_store(cli, &store,
-                                 s.guard.is_writing ? TIDE_STORE_EXISTING : TIDE_STORE_AS_IS, err));
+    TIDE_CLI_STORE(store, cli, s.guard.is_writing ? TIDE_STORE_EXISTING : TIDE_STORE_AS_IS, err);
     return s.guard.is_writing ? write_all(&s, store, err)
                               : tide_store_read(store, run_inside, &s, err);
 }

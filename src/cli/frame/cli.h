@@ -20,6 +20,7 @@
 
 #include <tidemark/store.h>
 
+#include "base/cleanup.h"
 #include "cli/frame/options.h"
 #include "cli/print/output.h"
 
@@ -40,7 +41,7 @@ typedef tide_status tide_cli_run(tide_cli *cli, tide_error *err);
 
 typedef struct tide_cli_verb {
     const char *name;                   /* "": the noun is used alone */
-    const char *arguments;              /* "NAME LAST", see tide_cli_arguments_of */
+    const char *arguments;              /* "NAME LAST", see tide_cli_arguments_of; NULL: none */
     const tide_cli_option_id *takes;    /* TIDE_CLI_LIST(TASK, TYPE): besides the common ones */
     const tide_cli_option_id *needs;    /* of these, what must have a value */
     const tide_cli_override *overrides; /* TIDE_CLI_OVERRIDES: what differs for this verb */
@@ -118,6 +119,12 @@ typedef struct tide_cli_arguments {
 
 tide_cli_arguments tide_cli_arguments_of(const tide_cli_verb *verb);
 
+/* As the table has them; "": none. */
+static inline const char *tide_cli_arguments_text(const tide_cli_verb *verb)
+{
+    return verb->arguments ? verb->arguments : "";
+}
+
 static inline tide_cli_takes tide_cli_takes_of(const tide_cli_verb *verb)
 {
     return (tide_cli_takes){verb->takes, verb->needs, verb->overrides};
@@ -161,3 +168,7 @@ void tide_cli_store_options(const tide_cli *cli, tide_store_options *out);
 /* Open the store that --store names. */
 TIDE_MUST_CHECK tide_status tide_cli_open_store(tide_cli *cli, tide_store **out,
                                                 tide_store_mode mode, tide_error *err);
+/* The same for the rest of the scope; a failure is returned. */
+#define TIDE_CLI_STORE(store, cli, mode, err)                                                      \
+    TIDE_CLEANUP(tide_store_closep) tide_store *store = NULL;                                      \
+    TIDE_TRY(tide_cli_open_store((cli), &store, (mode), (err)))

@@ -69,7 +69,7 @@ static bool ends_with(const char *word, size_t len, const char *end)
 tide_cli_arguments tide_cli_arguments_of(const tide_cli_verb *verb)
 {
     tide_cli_arguments found = {0};
-    for (const char *at = verb->arguments; *at; at += strspn(at, " ")) {
+    for (const char *at = tide_cli_arguments_text(verb); *at; at += strspn(at, " ")) {
         const size_t len = strcspn(at, " ");
         if (ends_with(at, len, "--")) {
             found.takes_command = true;

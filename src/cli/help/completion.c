@@ -245,7 +245,7 @@ static const char *find_argument(const tide_cli_verb *verb)
     } kinds[] = {{"FILE", "@file"},       {"DB", "@file"},        {"OUT", "@file"},
                  {"PATH", "@file"},       {"DIR", "@dir"},        {"CODE...", "@code"},
                  {"COMMAND", "@command"}, {"CONTEXT", "@context"}};
-    for (const char *at = verb->arguments; *at;) {
+    for (const char *at = tide_cli_arguments_text(verb); *at;) {
         at += strspn(at, " [");
         const size_t len = strcspn(at, " ]|");
         for (size_t i = 0; i < sizeof kinds / sizeof kinds[0]; i++)

@@ -24,15 +24,16 @@ void tide_cli_help_usage(char *out, size_t size, const tide_cli_command *command
                          const tide_cli_verb *verb)
 {
     /* What is needed stands before the command to run: behind -- it would be the command's. */
-    const char *behind = strstr(verb->arguments, "-- ");
-    if (behind && behind > verb->arguments && behind[-1] == '[')
+    const char *arguments = tide_cli_arguments_text(verb);
+    const char *behind = strstr(arguments, "-- ");
+    if (behind && behind > arguments && behind[-1] == '[')
         behind--;
-    const char *arguments_end = behind ? behind : verb->arguments + strlen(verb->arguments);
-    while (arguments_end > verb->arguments && arguments_end[-1] == ' ')
+    const char *arguments_end = behind ? behind : arguments + strlen(arguments);
+    while (arguments_end > arguments && arguments_end[-1] == ' ')
         arguments_end--;
-    const int arguments_len = (int)(arguments_end - verb->arguments);
+    const int arguments_len = (int)(arguments_end - arguments);
     int len = snprintf(out, size, "tidemark %s%s%s%s%.*s", command->name, *verb->name ? " " : "",
-                       verb->name, arguments_len > 0 ? " " : "", arguments_len, verb->arguments);
+                       verb->name, arguments_len > 0 ? " " : "", arguments_len, arguments);
     const tide_cli_takes takes = tide_cli_takes_of(verb);
     for (const tide_cli_option_id *id = verb->needs; id && *id != TIDE_CLI_OPTION_COUNT; id++) {
         const tide_cli_option option = tide_cli_option_for(&takes, *id);
@@ -198,7 +199,7 @@ void tide_cli_help_verb(FILE *file, const tide_cli_command *command, const tide_
 static void name_verb(char *out, size_t size, const tide_cli_verb *verb)
 {
     (void)snprintf(out, size, "%s%s%s", *verb->name ? verb->name : "(none)",
-                   *verb->arguments ? " " : "", verb->arguments);
+                   verb->arguments ? " " : "", tide_cli_arguments_text(verb));
 }
 
 void tide_cli_help_command(FILE *file, const tide_cli_command *command)
@@ -298,7 +299,7 @@ static tide_status put_verb(tide_cli_output *out, const tide_cli_command *comman
     tide_cli_json_text(out, "command", command->name);
     tide_cli_json_text(out, "command_summary", command->summary);
     tide_cli_json_text(out, "verb", verb->name);
-    tide_cli_json_text(out, "arguments", verb->arguments);
+    tide_cli_json_text(out, "arguments", tide_cli_arguments_text(verb));
     tide_cli_json_text(out, "summary", verb->summary);
     tide_cli_json_text(out, "details", verb->details);
     tide_cli_json_array_begin(out, "options");

@@ -545,8 +545,7 @@ static tide_status show(tide_cli *cli, tide_error *err)
 {
     char name[TIDE_IDEMPOTENCY_KEY_MAX + 1];
     TIDE_TRY(name_of(cli, name, err));
-    TIDE_CLEANUP(tide_store_closep) tide_store *store = NULL;
-    TIDE_TRY(tide_cli_open_store(cli, &store, TIDE_STORE_AS_IS, err));
+    TIDE_CLI_STORE(store, cli, TIDE_STORE_AS_IS, err);
     return tide_cli_found(tide_idempotency_find(store, name, show_one, cli, err), "key", name,
                           store, err);
 }
@@ -567,8 +566,7 @@ static tide_status list_one(void *arg, const tide_idempotency_key *key, tide_err
 
 static tide_status list_all(tide_cli *cli, tide_error *err)
 {
-    TIDE_CLEANUP(tide_store_closep) tide_store *store = NULL;
-    TIDE_TRY(tide_cli_open_store(cli, &store, TIDE_STORE_AS_IS, err));
+    TIDE_CLI_STORE(store, cli, TIDE_STORE_AS_IS, err);
     tide_cli_table table;
     tide_cli_table_begin(&table, &cli->out, "KEY,STATUS,HOLDER,ATTEMPTS#,CREATED,EXPIRES");
     const tide_status status = tide_idempotency_list(
@@ -588,8 +586,7 @@ static tide_status delete_one(tide_cli *cli, tide_error *err)
 {
     char name[TIDE_IDEMPOTENCY_KEY_MAX + 1];
     TIDE_TRY(name_of(cli, name, err));
-    TIDE_CLEANUP(tide_store_closep) tide_store *store = NULL;
-    TIDE_TRY(tide_cli_open_store(cli, &store, TIDE_STORE_EXISTING, err));
+    TIDE_CLI_STORE(store, cli, TIDE_STORE_EXISTING, err);
     const tide_status status =
         tide_idempotency_delete(store, name, tide_cli_is_given(cli, TIDE_CLI_FORCE), err);
     if (status == TIDE_E_CONFLICT)
@@ -608,8 +605,7 @@ static tide_status clean(tide_cli *cli, tide_error *err)
         keep_us = keep_us > 0 ? keep_us : 1; /* 0 would be the default */
     }
     int64_t removed = 0;
-    TIDE_CLEANUP(tide_store_closep) tide_store *store = NULL;
-    TIDE_TRY(tide_cli_open_store(cli, &store, TIDE_STORE_EXISTING, err));
+    TIDE_CLI_STORE(store, cli, TIDE_STORE_EXISTING, err);
     TIDE_TRY(tide_idempotency_clean(store, keep_us, &removed, err));
     if (!cli->out.is_json) {
         (void)fprintf(cli->out.file, "%" PRId64 " removed\n", removed);
@@ -650,7 +646,6 @@ static const tide_cli_verb verbs[] = {
      .summary = "print a key and its answer; changes nothing",
      .run = show},
     {.name = "ls",
-     .arguments = "",
      .takes = TIDE_CLI_LIST(STATUS, TASK, LIMIT, ALL),
      .overrides = TIDE_CLI_OVERRIDES(
          {.id = TIDE_CLI_STATUS, .help = "only pending, completed or failed ones"}),
@@ -662,7 +657,6 @@ static const tide_cli_verb verbs[] = {
      .summary = "forget a key: the next run is the first again",
      .run = delete_one},
     {.name = "clean",
-     .arguments = "",
      .takes = TIDE_CLI_LIST(OLDER_THAN),
      .overrides = TIDE_CLI_OVERRIDES(
          {.id = TIDE_CLI_OLDER_THAN, .help = "completed keys, too, that are older than this"}),

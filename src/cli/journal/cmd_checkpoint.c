@@ -176,8 +176,7 @@ static tide_status cli_checkpoint_add(tide_cli *cli, tide_error *err)
         .item_token = tide_cli_number(cli, TIDE_CLI_ITEM_TOKEN),
     };
     tide_checkpoint_numbers numbers = {.global_sequence = 0};
-    TIDE_CLEANUP(tide_store_closep) tide_store *store = NULL;
-    TIDE_TRY(tide_cli_open_store(cli, &store, TIDE_STORE_EXISTING, err));
+    TIDE_CLI_STORE(store, cli, TIDE_STORE_EXISTING, err);
     TIDE_TRY(tide_journal_append(store, &checkpoint, &numbers, err));
     return tide_cli_print_numbers(&cli->out, &numbers, err);
 }
@@ -254,8 +253,7 @@ static tide_status export_to(tide_cli *cli, tide_store *store, tide_journal_tran
 static tide_status cli_checkpoint_export(tide_cli *cli, tide_error *err)
 {
     tide_journal_transfer moved = {.tasks = 0};
-    TIDE_CLEANUP(tide_store_closep) tide_store *store = NULL;
-    TIDE_TRY(tide_cli_open_store(cli, &store, TIDE_STORE_AS_IS, err));
+    TIDE_CLI_STORE(store, cli, TIDE_STORE_AS_IS, err);
     TIDE_TRY(export_to(cli, store, &moved, err));
     return print_exported(cli, &moved, -1, err);
 }
@@ -268,8 +266,7 @@ static tide_status cli_checkpoint_archive(tide_cli *cli, tide_error *err)
                          "an archive needs a file: what is removed must be on disk");
     tide_journal_transfer moved = {.tasks = 0};
     tide_compacted compacted = {.removed = 0};
-    TIDE_CLEANUP(tide_store_closep) tide_store *store = NULL;
-    TIDE_TRY(tide_cli_open_store(cli, &store, TIDE_STORE_EXISTING, err));
+    TIDE_CLI_STORE(store, cli, TIDE_STORE_EXISTING, err);
     TIDE_TRY(export_to(cli, store, &moved, err));
     const tide_compaction policy = {
         TIDE_COMPACTION_INIT,
@@ -389,8 +386,7 @@ static tide_status put_snapshot(void *arg, const tide_checkpoint *checkpoint, ti
 static tide_status cli_checkpoint_restore(tide_cli *cli, tide_error *err)
 {
     TIDE_CLEANUP(end_restoration) restoration r = {.out = &cli->out, .file = {.fd = -1}};
-    TIDE_CLEANUP(tide_store_closep) tide_store *store = NULL;
-    TIDE_TRY(tide_cli_open_store(cli, &store, TIDE_STORE_EXISTING, err));
+    TIDE_CLI_STORE(store, cli, TIDE_STORE_EXISTING, err);
     if (tide_cli_text(cli, TIDE_CLI_OUT))
         TIDE_TRY(tide_cli_whole_file_open(&r.file, tide_cli_text(cli, TIDE_CLI_OUT), err));
     TIDE_TRY(tide_cli_found(tide_journal_restore(store, cli->args[0], put_snapshot, &r, err),
@@ -401,8 +397,7 @@ static tide_status cli_checkpoint_restore(tide_cli *cli, tide_error *err)
 static tide_status annotate(tide_cli *cli, tide_error *err)
 {
     JOURNAL(AnnotateResponse) response = JOURNAL_INIT(ANNOTATE_RESPONSE);
-    TIDE_CLEANUP(tide_store_closep) tide_store *store = NULL;
-    TIDE_TRY(tide_cli_open_store(cli, &store, TIDE_STORE_EXISTING, err));
+    TIDE_CLI_STORE(store, cli, TIDE_STORE_EXISTING, err);
     TIDE_TRY(tide_journal_annotate(store, cli->args[0], tide_cli_text(cli, TIDE_CLI_SEVERITY),
                                    tide_cli_text(cli, TIDE_CLI_NOTE), &response.annotation_id,
                                    err));
@@ -423,8 +418,7 @@ static tide_status compact(tide_cli *cli, tide_error *err)
         .is_dry_run = tide_cli_is_given(cli, TIDE_CLI_DRY_RUN),
     };
     tide_compacted done = {.removed = 0};
-    TIDE_CLEANUP(tide_store_closep) tide_store *store = NULL;
-    TIDE_TRY(tide_cli_open_store(cli, &store, TIDE_STORE_EXISTING, err));
+    TIDE_CLI_STORE(store, cli, TIDE_STORE_EXISTING, err);
     TIDE_TRY(tide_journal_compact(store, &policy, &done, err));
     if (!cli->out.is_json) {
         tide_cli_print(cli->out.file,
@@ -441,8 +435,7 @@ static tide_status compact(tide_cli *cli, tide_error *err)
 
 static tide_status delete (tide_cli *cli, tide_error *err)
 {
-    TIDE_CLEANUP(tide_store_closep) tide_store *store = NULL;
-    TIDE_TRY(tide_cli_open_store(cli, &store, TIDE_STORE_EXISTING, err));
+    TIDE_CLI_STORE(store, cli, TIDE_STORE_EXISTING, err);
     TIDE_TRY(tide_journal_delete(store, cli->args[0], tide_cli_is_given(cli, TIDE_CLI_FORCE), err));
     return tide_cli_print_done(&cli->out, "checkpoint", cli->args[0], "deleted", err);
 }
@@ -450,8 +443,7 @@ static tide_status delete (tide_cli *cli, tide_error *err)
 static tide_status fork_at(tide_cli *cli, tide_error *err)
 {
     char task_id[TIDE_JOURNAL_ID_MAX + 1];
-    TIDE_CLEANUP(tide_store_closep) tide_store *store = NULL;
-    TIDE_TRY(tide_cli_open_store(cli, &store, TIDE_STORE_EXISTING, err));
+    TIDE_CLI_STORE(store, cli, TIDE_STORE_EXISTING, err);
     TIDE_TRY(tide_journal_fork(store, cli->args[0], tide_cli_text(cli, TIDE_CLI_TASK),
                                tide_cli_text(cli, TIDE_CLI_TITLE), task_id, err));
     return tide_cli_print_id(&cli->out, "task_id", task_id, err);
@@ -459,8 +451,7 @@ static tide_status fork_at(tide_cli *cli, tide_error *err)
 
 static tide_status add_type(tide_cli *cli, tide_error *err)
 {
-    TIDE_CLEANUP(tide_store_closep) tide_store *store = NULL;
-    TIDE_TRY(tide_cli_open_store(cli, &store, TIDE_STORE_EXISTING, err));
+    TIDE_CLI_STORE(store, cli, TIDE_STORE_EXISTING, err);
     const char *words = tide_cli_text(cli, TIDE_CLI_MESSAGE);
     TIDE_TRY(tide_journal_add_type(store, cli->args[0], tide_cli_is_given(cli, TIDE_CLI_RESUMABLE),
                                    words ? words : "", err));
@@ -469,7 +460,6 @@ static tide_status add_type(tide_cli *cli, tide_error *err)
 
 static const tide_cli_verb verbs[] = {
     {.name = "add",
-     .arguments = "",
      .takes = TIDE_CLI_LIST(TASK, TYPE, DATA, MESSAGE, TAG, METADATA, TRIGGER, WORK_ITEM, EXPECT,
                             ENV, KEY, TOKEN, ITEM_TOKEN),
      .needs = TIDE_CLI_LIST(TASK, DATA),
@@ -502,7 +492,6 @@ static const tide_cli_verb verbs[] = {
      .summary = "one checkpoint, by id or global number, with its state",
      .run = tide_cli_checkpoint_show},
     {.name = "ls",
-     .arguments = "",
      .takes = TIDE_CLI_LIST(TASK, WORK_ITEM, TYPE, TAG, FROM, TO, SINCE, UNTIL, LIMIT),
      .overrides = TIDE_CLI_OVERRIDES({.id = TIDE_CLI_TYPE, .max = 1},
                                      {.id = TIDE_CLI_TAG, .max = 1, .help = "only with this tag"}),
@@ -514,11 +503,9 @@ static const tide_cli_verb verbs[] = {
      .summary = "checkpoints from global number A to B, both included, of all tasks",
      .run = tide_cli_checkpoint_range},
     {.name = "head",
-     .arguments = "",
      .summary = "the last global number that was issued",
      .run = tide_cli_checkpoint_head},
     {.name = "tail",
-     .arguments = "",
      .takes = TIDE_CLI_LIST(FROM, EPOCH_ID, FOLLOW),
      .summary = "what happened in order, and with --follow what happens",
      .details = "A reader that goes on later keeps the epoch_id beside the last number. If the "
@@ -537,7 +524,6 @@ static const tide_cli_verb verbs[] = {
      .summary = "write a note to a checkpoint",
      .run = annotate},
     {.name = "compact",
-     .arguments = "",
      .takes = TIDE_CLI_LIST(TASK, KEEP, KEEP_TAGGED, OLDER_THAN, DRY_RUN),
      .overrides = TIDE_CLI_OVERRIDES({.id = TIDE_CLI_KEEP, .fallback = "100"}),
      .summary = "remove old checkpoints, never what resuming needs",
@@ -574,7 +560,6 @@ static const tide_cli_verb verbs[] = {
      .summary = "what differs between two states, by JSON path",
      .run = tide_cli_checkpoint_diff},
     {.name = "verify",
-     .arguments = "",
      .takes = TIDE_CLI_LIST(TASK),
      .summary = "check contents, hash chains and numbers",
      .details = "Ends with 8 when something is damaged or missing; each finding is printed.",

@@ -45,8 +45,7 @@ tide_status tide_cli_checkpoint_show(tide_cli *cli, tide_error *err)
     JOURNAL(GetRequest) request = JOURNAL_INIT(GET_REQUEST);
     request.id = tide_rpc_borrow(cli->args[0]);
     request.with_snapshot = true;
-    TIDE_CLEANUP(tide_store_closep) tide_store *store = NULL;
-    TIDE_TRY(tide_cli_open_store(cli, &store, TIDE_STORE_AS_IS, err));
+    TIDE_CLI_STORE(store, cli, TIDE_STORE_AS_IS, err);
     if (out->is_json)
         return tide_cli_print_method(out, store, tide_rpc_get_checkpoint, &request.base,
                                      &tidemark__journal__v1__checkpoint__descriptor, err);
@@ -74,8 +73,7 @@ static tide_status list_one(void *arg, const tide_checkpoint *checkpoint, tide_e
 
 static tide_status list_filtered(tide_cli *cli, tide_journal_filter *filter, tide_error *err)
 {
-    TIDE_CLEANUP(tide_store_closep) tide_store *store = NULL;
-    TIDE_TRY(tide_cli_open_store(cli, &store, TIDE_STORE_AS_IS, err));
+    TIDE_CLI_STORE(store, cli, TIDE_STORE_AS_IS, err);
     filter->with_snapshot = cli->out.is_json;
     tide_cli_table table;
     tide_cli_table_begin(&table, &cli->out, "NUMBER#,TASK,IN TASK#,TYPE,CREATED,BYTES#,MESSAGE");
@@ -202,8 +200,7 @@ static tide_status read_epoch_id(const tide_cli *cli, tide_identity *out, tide_e
 tide_status tide_cli_checkpoint_tail(tide_cli *cli, tide_error *err)
 {
     const int64_t second_us = 1000000;
-    TIDE_CLEANUP(tide_store_closep) tide_store *store = NULL;
-    TIDE_TRY(tide_cli_open_store(cli, &store, TIDE_STORE_AS_IS, err));
+    TIDE_CLI_STORE(store, cli, TIDE_STORE_AS_IS, err);
     TIDE_CLEANUP(tide_watch_closep) tide_watch *watch = NULL;
     const bool is_following = tide_cli_is_given(cli, TIDE_CLI_FOLLOW);
     if (is_following)
@@ -261,8 +258,7 @@ static tide_status print_difference(void *arg, const tide_difference *difference
 
 tide_status tide_cli_checkpoint_diff(tide_cli *cli, tide_error *err)
 {
-    TIDE_CLEANUP(tide_store_closep) tide_store *store = NULL;
-    TIDE_TRY(tide_cli_open_store(cli, &store, TIDE_STORE_AS_IS, err));
+    TIDE_CLI_STORE(store, cli, TIDE_STORE_AS_IS, err);
     return tide_journal_diff(store, cli->args[0], cli->args[1], print_difference, &cli->out, err);
 }
 
@@ -276,8 +272,7 @@ static void print_finding(void *arg, const char *finding)
 tide_status tide_cli_checkpoint_verify(tide_cli *cli, tide_error *err)
 {
     const char *task_id = tide_cli_text(cli, TIDE_CLI_TASK);
-    TIDE_CLEANUP(tide_store_closep) tide_store *store = NULL;
-    TIDE_TRY(tide_cli_open_store(cli, &store, TIDE_STORE_AS_IS, err));
+    TIDE_CLI_STORE(store, cli, TIDE_STORE_AS_IS, err);
     if (cli->out.is_json) {
         TIDE_CLEANUP(tide_buffer_done) tide_buffer bytes = tide_buffer_of(TIDE_RPC_RESPONSE_MAX);
         const tide_status found = tide_rpc_journal_verify(&bytes, store, task_id, err);

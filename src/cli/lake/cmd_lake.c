@@ -32,9 +32,7 @@ static tide_status cli_lake_serve(tide_cli *cli, tide_error *err)
     options.port_count = 1;
     options.steps = tidemark_lake_steps;
     tide_cli_block_signals();
-    TIDE_CLEANUP(tide_store_closep) tide_store *store = NULL;
-    TIDE_TRY(
-        tide_cli_open_store(cli, &store, data_dir ? TIDE_STORE_CREATE : TIDE_STORE_EXISTING, err));
+    TIDE_CLI_STORE(store, cli, data_dir ? TIDE_STORE_CREATE : TIDE_STORE_EXISTING, err);
     options.store = store;
     TIDE_CLEANUP(tide_single_service_done) tide_single_service single = {.close = close_component};
     tide_laked *laked = NULL;
@@ -460,7 +458,6 @@ static tide_status verify(tide_cli *cli, tide_error *err)
 
 static const tide_cli_verb verbs[] = {
     {.name = "init",
-     .arguments = "",
      .takes = TIDE_CLI_LIST(DATA, FORCE),
      .needs = TIDE_CLI_LIST(DATA),
      .overrides = TIDE_CLI_OVERRIDES(
@@ -479,7 +476,6 @@ static const tide_cli_verb verbs[] = {
      .summary = "make a catalog, with one snapshot and the schema main",
      .run = cli_lake_catalog_create},
     {.name = "catalog ls",
-     .arguments = "",
      .summary = "list catalogs, with their newest snapshots",
      .run = cli_lake_catalog_ls},
     {.name = "catalog fork",
@@ -621,7 +617,6 @@ static const tide_cli_verb verbs[] = {
      .details = "Without a catalog: all of them, and what dropped ones have left behind.",
      .run = tide_cli_lake_expire},
     {.name = "cleanup",
-     .arguments = "",
      .takes = TIDE_CLI_LIST(ORPHANS, GRACE, DRY_RUN),
      .overrides = TIDE_CLI_OVERRIDES(
          {.id = TIDE_CLI_GRACE,
@@ -672,7 +667,6 @@ static const tide_cli_verb verbs[] = {
                 "compares them with the digests that they had when they were written.",
      .run = verify},
     {.name = "serve",
-     .arguments = "",
      .takes = TIDE_CLI_LIST(LISTEN, DATA, DESKS, DUCKDB_LIBRARY, TIDE_CLI_LISTENER_OPTIONS),
      .overrides = TIDE_CLI_OVERRIDES(
          LIBRARY, {.id = TIDE_CLI_LISTEN, .fallback = "127.0.0.1:4322"},
@@ -688,7 +682,6 @@ static const tide_cli_verb verbs[] = {
                 "listen=HOST:PORT`.",
      .run = cli_lake_serve},
     {.name = "stress",
-     .arguments = "",
      .takes = TIDE_CLI_LIST(CATALOGS, WRITERS, SECONDS, KILL),
      .summary = "many processes write at once; then prove that nothing was lost",
      .details =

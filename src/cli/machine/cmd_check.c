@@ -693,7 +693,6 @@ static tide_status run_ready(tide_cli *cli, tide_error *err)
 
 static const tide_cli_verb verbs[] = {
     {.name = "lag",
-     .arguments = "",
      .takes = TIDE_CLI_LIST(WARNING, CRITICAL, TIDE_CLI_COLONY_OPTIONS),
      .overrides = TIDE_CLI_OVERRIDES(
          TIDE_CLI_COLONY_TOKEN, LEVELS("DURATION", "1m", "5m", "from this lag of an agent on")),
@@ -703,7 +702,6 @@ static const tide_cli_verb verbs[] = {
                 "not known: critical. One that is degraded or was never seen is a warning.",
      .run = run_lag},
     {.name = "gaps",
-     .arguments = "",
      .takes = TIDE_CLI_LIST(WARNING, CRITICAL, SINCE, TIDE_CLI_COLONY_OPTIONS),
      .overrides = TIDE_CLI_OVERRIDES(
          TIDE_CLI_COLONY_TOKEN,
@@ -720,7 +718,6 @@ static const tide_cli_verb verbs[] = {
      .details = "What an operator has accepted or skipped does not count as lost.",
      .run = run_gaps},
     {.name = "ledger",
-     .arguments = "",
      .takes = TIDE_CLI_LIST(WARNING, CRITICAL, TIDE_CLI_COLONY_OPTIONS),
      .overrides = TIDE_CLI_OVERRIDES(TIDE_CLI_COLONY_TOKEN,
                                      LEVELS("N", "1", "1", "from so many unexplained numbers on")),

@@ -32,17 +32,14 @@ static tide_status print_fish(tide_cli *cli, tide_error *err)
 
 static const tide_cli_verb verbs[] = {
     {.name = "bash",
-     .arguments = "",
      .summary = "print completions for bash",
      .details = "source <(tidemark completion bash)",
      .run = print_bash},
     {.name = "zsh",
-     .arguments = "",
      .summary = "print completions for zsh",
      .details = "tidemark completion zsh > \"${fpath[1]}/_tidemark\"",
      .run = print_zsh},
     {.name = "fish",
-     .arguments = "",
      .summary = "print completions for fish",
      .details = "tidemark completion fish > ~/.config/fish/completions/tidemark.fish",
      .run = print_fish},

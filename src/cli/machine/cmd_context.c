@@ -298,8 +298,8 @@ static const tide_cli_verb verbs[] = {
                 "$TIDEMARK_ADDRESS; else\n"
                 "$TIDEMARK_CONTEXT; else the context in use.",
      .run = use},
-    {.name = "leave", .arguments = "", .summary = "use none any more", .run = leave},
-    {.name = "ls", .arguments = "", .summary = "list contexts", .run = list},
+    {.name = "leave", .summary = "use none any more", .run = leave},
+    {.name = "ls", .summary = "list contexts", .run = list},
     {.name = "show",
      .arguments = "[CONTEXT]",
      .summary = "tell what a context holds; the one in use",

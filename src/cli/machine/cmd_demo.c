@@ -24,7 +24,7 @@ static tide_status run(tide_cli *cli, tide_error *err)
 }
 
 static const tide_cli_verb verbs_report[] = {
-    {.name = "", .arguments = "", .summary = "one item of the demonstration's work", .run = run},
+    {.name = "", .summary = "one item of the demonstration's work", .run = run},
     {.name = NULL},
 };
 
@@ -197,7 +197,6 @@ static tide_status run_ls(tide_cli *cli, tide_error *err)
 
 static const tide_cli_verb verbs[] = {
     {.name = "ls",
-     .arguments = "",
      .takes = TAKES,
      .overrides = OVERRIDES,
      .summary = "agents and workers of the demonstration, and how they are",
@@ -238,7 +237,6 @@ static const tide_cli_verb verbs[] = {
      .details = ANY "'tidemark gaps ls' shows the gap and its reason.",
      .run = run_wipe},
     {.name = "kill",
-     .arguments = "",
      .takes = TAKES,
      .overrides = OVERRIDES,
      .summary = "kill -9 a worker in the middle of its item",

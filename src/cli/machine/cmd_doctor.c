@@ -167,7 +167,6 @@ static tide_status examine(tide_cli *cli, tide_error *err)
 
 static const tide_cli_verb verbs[] = {
     {.name = "",
-     .arguments = "",
      .summary = "check versions, disk, clock and permissions around a store",
      .details =
          "One line per check: ok, warn or bad, what was found, what to do. Ends with 1 when "

@@ -10,7 +10,7 @@ static tide_status run(tide_cli *cli, tide_error *err)
 }
 
 static const tide_cli_verb verbs[] = {
-    {.name = "", .arguments = "", .summary = "run SQL of callers for a daemon", .run = run},
+    {.name = "", .summary = "run SQL of callers for a daemon", .run = run},
     {.name = NULL},
 };
 

@@ -54,8 +54,7 @@ static tide_status run(tide_cli *cli, tide_error *err)
         (tide_listener_port){.name = "listen", .address = tide_cli_text(cli, TIDE_CLI_LISTEN)};
     options.port_count = 1;
     options.steps = tidemark_serve_steps;
-    TIDE_CLEANUP(tide_store_closep) tide_store *store = NULL;
-    TIDE_TRY(tide_cli_open_store(cli, &store, TIDE_STORE_CREATE, err));
+    TIDE_CLI_STORE(store, cli, TIDE_STORE_CREATE, err);
     options.store = store;
     TIDE_CLEANUP(tide_single_service_done) tide_single_service single = {.close = close_component};
     TIDE_TRY(tide_listener_open(&single.listener, &options, err));
@@ -69,7 +68,6 @@ static tide_status run(tide_cli *cli, tide_error *err)
 
 static const tide_cli_verb verbs[] = {
     {.name = "",
-     .arguments = "",
      .takes = TIDE_CLI_LIST(LISTEN, TIDE_CLI_MAINTENANCE_OPTIONS, TIDE_CLI_LISTENER_OPTIONS),
      .overrides = TIDE_CLI_OVERRIDES({.id = TIDE_CLI_LISTEN, .fallback = "127.0.0.1:4319"},
                                      {.id = TIDE_CLI_DRAIN, .fallback = "30s"}),

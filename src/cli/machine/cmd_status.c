@@ -55,7 +55,6 @@ static tide_status run(tide_cli *cli, tide_error *err)
 
 static const tide_cli_verb verbs[] = {
     {.name = "",
-     .arguments = "",
      .takes = TIDE_CLI_LIST(TIDE_CLI_COLONY_OPTIONS),
      .overrides = TIDE_CLI_OVERRIDES(TIDE_CLI_COLONY_TOKEN),
      .summary = "tell how every agent stands, and whether every number is explained",

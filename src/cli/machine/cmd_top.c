@@ -593,7 +593,6 @@ static tide_status run(tide_cli *cli, tide_error *err)
 
 static const tide_cli_verb verbs[] = {
     {.name = "",
-     .arguments = "",
      .takes = TIDE_CLI_LIST(ONCE, SORT, EVERY, TIDE_CLI_COLONY_OPTIONS),
      .overrides = TIDE_CLI_OVERRIDES(
          TIDE_CLI_COLONY_TOKEN,

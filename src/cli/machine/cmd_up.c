@@ -192,7 +192,6 @@ static tide_status run(tide_cli *cli, tide_error *err)
 
 static const tide_cli_verb verbs[] = {
     {.name = "",
-     .arguments = "",
      .takes = TIDE_CLI_LIST(DATA, HTTP, REPLICA, REPLICA_PEER, DEMO, DEMO_AGENTS, COLLECT,
                             EXPORT_DIR, TIDE_CLI_MAINTENANCE_OPTIONS, TIDE_CLI_LISTENER_OPTIONS),
      .overrides =

@@ -29,7 +29,6 @@ static tide_status show_version(tide_cli *cli, tide_error *err)
 
 static const tide_cli_verb verbs[] = {
     {.name = "",
-     .arguments = "",
      .summary = "print the versions of this program and its libraries",
      .run = show_version},
     {.name = NULL},

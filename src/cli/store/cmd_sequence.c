@@ -5,7 +5,6 @@
 
 #include <tidemark/sequence.h>
 
-#include "base/cleanup.h"
 #include "cli/work/work_output.h"
 
 static tide_status print_range(tide_cli *cli, const char *name, const tide_sequence_range *range,
@@ -34,8 +33,7 @@ static tide_status next(tide_cli *cli, tide_error *err)
     tide_sequence_range range = {0};
     tide_identity identity;
     TIDE_TRY(tide_sequence_check_name(name, err));
-    TIDE_CLEANUP(tide_store_closep) tide_store *store = NULL;
-    TIDE_TRY(tide_cli_open_store(cli, &store, TIDE_STORE_CREATE, err));
+    TIDE_CLI_STORE(store, cli, TIDE_STORE_CREATE, err);
     TIDE_TRY(tide_sequence_next(store, name, tide_cli_number(cli, TIDE_CLI_COUNT), &range,
                                 &identity, err));
     return print_range(cli, name, &range, &identity, err);
@@ -46,8 +44,7 @@ static tide_status show(tide_cli *cli, tide_error *err)
     const char *name = cli->args[0];
     tide_sequence found = {0};
     TIDE_TRY(tide_sequence_check_name(name, err));
-    TIDE_CLEANUP(tide_store_closep) tide_store *store = NULL;
-    TIDE_TRY(tide_cli_open_store(cli, &store, TIDE_STORE_AS_IS, err));
+    TIDE_CLI_STORE(store, cli, TIDE_STORE_AS_IS, err);
     const tide_status status = tide_sequence_show(store, name, &found, err);
     if (status == TIDE_NONE)
         return tide_fail(err, TIDE_E_NOT_FOUND, "no number of '%s' was ever taken in %s", name,
@@ -74,8 +71,7 @@ static tide_status raise_to(tide_cli *cli, tide_error *err)
     int64_t now_last = 0;
     TIDE_TRY(tide_sequence_check_name(name, err));
     TIDE_TRY(tide_cli_parse_number(&last, cli->args[1], "LAST", 1, INT64_MAX, err));
-    TIDE_CLEANUP(tide_store_closep) tide_store *store = NULL;
-    TIDE_TRY(tide_cli_open_store(cli, &store, TIDE_STORE_CREATE, err));
+    TIDE_CLI_STORE(store, cli, TIDE_STORE_CREATE, err);
     TIDE_TRY(tide_sequence_raise(store, name, last, &now_last, err));
     if (!cli->out.is_json) {
         (void)fprintf(cli->out.file, "%" PRId64 "\n", now_last);
@@ -110,8 +106,7 @@ static tide_status list_one(void *arg, const tide_sequence *sequence, tide_error
 
 static tide_status list_all(tide_cli *cli, tide_error *err)
 {
-    TIDE_CLEANUP(tide_store_closep) tide_store *store = NULL;
-    TIDE_TRY(tide_cli_open_store(cli, &store, TIDE_STORE_AS_IS, err));
+    TIDE_CLI_STORE(store, cli, TIDE_STORE_AS_IS, err);
     tide_cli_table table;
     tide_cli_table_begin(&table, &cli->out, "NAME,LAST#,LAST TAKEN");
     const tide_status status = tide_sequence_list(store, list_one, &table, err);
@@ -138,7 +133,7 @@ static const tide_cli_verb verbs[] = {
      .summary = "go on after LAST; a sequence never goes down",
      .details = "Prints where the sequence stands: LAST, or more if it was beyond that already.",
      .run = raise_to},
-    {.name = "ls", .arguments = "", .summary = "list every sequence", .run = list_all},
+    {.name = "ls", .summary = "list every sequence", .run = list_all},
     {.name = NULL},
 };
 

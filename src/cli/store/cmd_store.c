@@ -221,8 +221,7 @@ static void tell_finding(void *arg, const char *text)
 
 static tide_status look_for_damage(tide_cli *cli, findings *list, tide_error *err)
 {
-    TIDE_CLEANUP(tide_store_closep) tide_store *store = NULL;
-    TIDE_TRY(tide_cli_open_store(cli, &store, TIDE_STORE_AS_IS, err));
+    TIDE_CLI_STORE(store, cli, TIDE_STORE_AS_IS, err);
     TIDE_TRY(tide_store_verify(store, tell_finding, list, err));
     return tide_idempotency_verify(store, tell_finding, list, &list->values, err);
 }
@@ -265,12 +264,10 @@ static tide_status migrate(tide_cli *cli, tide_error *err)
     char from[VERSION_SIZE];
     char to[VERSION_SIZE];
     {
-        TIDE_CLEANUP(tide_store_closep) tide_store *before = NULL;
-        TIDE_TRY(tide_cli_open_store(cli, &before, TIDE_STORE_AS_IS, err));
+        TIDE_CLI_STORE(before, cli, TIDE_STORE_AS_IS, err);
         TIDE_TRY(read_version(from, before, err));
     }
-    TIDE_CLEANUP(tide_store_closep) tide_store *store = NULL;
-    TIDE_TRY(tide_cli_open_store(cli, &store, TIDE_STORE_EXISTING, err));
+    TIDE_CLI_STORE(store, cli, TIDE_STORE_EXISTING, err);
     TIDE_TRY(read_version(to, store, err));
     const bool is_changed = strcmp(from, to) != 0;
     if (cli->out.is_json) {
@@ -294,8 +291,7 @@ static tide_status backup(tide_cli *cli, tide_error *err)
     const char *path = cli->args[0];
     if (!*path)
         return tide_fail(err, TIDE_E_INVALID, "FILE is empty; name the file to write");
-    TIDE_CLEANUP(tide_store_closep) tide_store *store = NULL;
-    TIDE_TRY(tide_cli_open_store(cli, &store, TIDE_STORE_AS_IS, err));
+    TIDE_CLI_STORE(store, cli, TIDE_STORE_AS_IS, err);
     char partial[PATH_MAX];
     if (!tide_sqlite_backup_part(path, partial, sizeof partial))
         return tide_fail(err, TIDE_E_INVALID, "the path %.64s... is too long", path);
@@ -374,16 +370,13 @@ static tide_status new_epoch(tide_cli *cli, tide_error *err)
 
 static const tide_cli_verb verbs[] = {
     {.name = "info",
-     .arguments = "",
      .summary = "print engine, identity, schema and every durability setting",
      .run = info},
     {.name = "verify",
-     .arguments = "",
      .summary = "read everything and look for damage",
      .details = "Ends with 0 when the store is sound, and with 8 after listing what is damaged.",
      .run = verify},
     {.name = "migrate",
-     .arguments = "",
      .summary = "bring an older schema up to this program's",
      .details = "All missing steps are made in one transaction. A schema newer than this program "
                 "is refused.",
@@ -395,12 +388,8 @@ static const tide_cli_verb verbs[] = {
                 "Opening the\n"
                 "copy begins a new epoch, so that its numbers are never taken for the original's.",
      .run = backup},
-    {.name = "epochs",
-     .arguments = "",
-     .summary = "list the epochs and why each began",
-     .run = epochs},
+    {.name = "epochs", .summary = "list the epochs and why each began", .run = epochs},
     {.name = "new-epoch",
-     .arguments = "",
      .takes = TIDE_CLI_LIST(WHY, ABOVE),
      .needs = TIDE_CLI_LIST(WHY),
      .summary = "begin a new epoch: history before it may have been cut",

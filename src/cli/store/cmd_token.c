@@ -34,8 +34,7 @@ static tide_status create(tide_cli *cli, tide_error *err)
     char text[TIDE_TOKEN_TEXT_SIZE] = "";
     tide_token made = {.name = ""};
     TIDE_TRY(tide_token_check_name(wanted.name, err));
-    TIDE_CLEANUP(tide_store_closep) tide_store *store = NULL;
-    TIDE_TRY(tide_cli_open_store(cli, &store, TIDE_STORE_CREATE, err));
+    TIDE_CLI_STORE(store, cli, TIDE_STORE_CREATE, err);
     TIDE_TRY(tide_token_create(store, &wanted, text, &made, err));
     tide_status status = TIDE_OK;
     if (cli->out.is_json) {
@@ -103,8 +102,7 @@ static tide_status list_all(tide_cli *cli, tide_error *err)
 static tide_status revoke(tide_cli *cli, tide_error *err)
 {
     TIDE_TRY(tide_token_check_name(cli->args[0], err));
-    TIDE_CLEANUP(tide_store_closep) tide_store *store = NULL;
-    TIDE_TRY(tide_cli_open_store(cli, &store, TIDE_STORE_EXISTING, err));
+    TIDE_CLI_STORE(store, cli, TIDE_STORE_EXISTING, err);
     TIDE_TRY(tide_token_revoke(store, cli->args[0], err));
     return tide_cli_print_done(&cli->out, "name", cli->args[0], "revoked", err);
 }
@@ -124,7 +122,6 @@ static const tide_cli_verb verbs[] = {
                 "counts at the daemon of that agent, and elsewhere beside its client certificate.",
      .run = create},
     {.name = "ls",
-     .arguments = "",
      .takes = TIDE_CLI_LIST(ALL),
      .overrides = TIDE_CLI_OVERRIDES({.id = TIDE_CLI_ALL, .help = "also those that were revoked"}),
      .summary = "list tokens: who, what for, until when, last used",

@@ -47,8 +47,7 @@ static tide_status add(tide_cli *cli, tide_error *err)
         .timeout_us = tide_cli_number(cli, TIDE_CLI_ATTEMPT_TIMEOUT),
     };
     int64_t next_us = 0;
-    TIDE_CLEANUP(tide_store_closep) tide_store *store = NULL;
-    TIDE_TRY(tide_cli_open_store(cli, &store, TIDE_STORE_EXISTING, err));
+    TIDE_CLI_STORE(store, cli, TIDE_STORE_EXISTING, err);
     TIDE_TRY(tide_schedule_add(store, &schedule, &next_us, err));
     return print_next(cli, next_us, "first", err);
 }
@@ -80,8 +79,7 @@ static tide_status update(tide_cli *cli, tide_error *err)
         .timeout_us = tide_cli_number(cli, TIDE_CLI_ATTEMPT_TIMEOUT),
     };
     int64_t next_us = 0;
-    TIDE_CLEANUP(tide_store_closep) tide_store *store = NULL;
-    TIDE_TRY(tide_cli_open_store(cli, &store, TIDE_STORE_EXISTING, err));
+    TIDE_CLI_STORE(store, cli, TIDE_STORE_EXISTING, err);
     TIDE_TRY(tide_schedule_update(store, &change, &next_us, err));
     return print_next(cli, next_us, "next", err);
 }
@@ -110,8 +108,7 @@ static tide_status list_one(void *arg, const tide_schedule *schedule, tide_error
 
 static tide_status list_all(tide_cli *cli, tide_error *err)
 {
-    TIDE_CLEANUP(tide_store_closep) tide_store *store = NULL;
-    TIDE_TRY(tide_cli_open_store(cli, &store, TIDE_STORE_AS_IS, err));
+    TIDE_CLI_STORE(store, cli, TIDE_STORE_AS_IS, err);
     tide_cli_table table;
     tide_cli_table_begin(&table, &cli->out, "NAME,TYPE,WHEN,ZONE,STATE,NEXT,RUNS#");
     const tide_status status = tide_schedule_list(store, list_one, &table, err);
@@ -120,8 +117,7 @@ static tide_status list_all(tide_cli *cli, tide_error *err)
 
 static tide_status set_paused(tide_cli *cli, bool is_paused, tide_error *err)
 {
-    TIDE_CLEANUP(tide_store_closep) tide_store *store = NULL;
-    TIDE_TRY(tide_cli_open_store(cli, &store, TIDE_STORE_EXISTING, err));
+    TIDE_CLI_STORE(store, cli, TIDE_STORE_EXISTING, err);
     TIDE_TRY(tide_schedule_pause(store, cli->args[0], is_paused, err));
     return tide_cli_print_done(&cli->out, "name", cli->args[0], is_paused ? "paused" : "resumed",
                                err);
@@ -139,8 +135,7 @@ static tide_status resume(tide_cli *cli, tide_error *err)
 
 static tide_status delete (tide_cli *cli, tide_error *err)
 {
-    TIDE_CLEANUP(tide_store_closep) tide_store *store = NULL;
-    TIDE_TRY(tide_cli_open_store(cli, &store, TIDE_STORE_EXISTING, err));
+    TIDE_CLI_STORE(store, cli, TIDE_STORE_EXISTING, err);
     TIDE_TRY(tide_schedule_remove(store, cli->args[0], err));
     return tide_cli_print_done(&cli->out, "name", cli->args[0], "deleted", err);
 }
@@ -170,7 +165,7 @@ static const tide_cli_verb verbs[] = {
                 "time is computed\n"
                 "anew.",
      .run = update},
-    {.name = "ls", .arguments = "", .summary = "list schedules", .run = list_all},
+    {.name = "ls", .summary = "list schedules", .run = list_all},
     {.name = "pause", .arguments = "NAME", .summary = "make no items for now", .run = pause},
     {.name = "resume", .arguments = "NAME", .summary = "go on", .run = resume},
     {.name = "delete", .arguments = "NAME", .summary = "remove a schedule", .run = delete},

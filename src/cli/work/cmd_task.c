@@ -24,8 +24,7 @@ static tide_status create(tide_cli *cli, tide_error *err)
         .title = cli->args[0],
         .metadata = metadata.len > 0 ? tide_buffer_text(&metadata) : NULL,
     };
-    TIDE_CLEANUP(tide_store_closep) tide_store *store = NULL;
-    TIDE_TRY(tide_cli_open_store(cli, &store, TIDE_STORE_CREATE, err));
+    TIDE_CLI_STORE(store, cli, TIDE_STORE_CREATE, err);
     TIDE_TRY(tide_task_create(store, &task, task_id, err));
     return tide_cli_print_id(&cli->out, "task_id", task_id, err);
 }
@@ -53,8 +52,7 @@ static tide_status show_one(void *arg, const tide_task *task, tide_error *err)
 
 static tide_status show(tide_cli *cli, tide_error *err)
 {
-    TIDE_CLEANUP(tide_store_closep) tide_store *store = NULL;
-    TIDE_TRY(tide_cli_open_store(cli, &store, TIDE_STORE_AS_IS, err));
+    TIDE_CLI_STORE(store, cli, TIDE_STORE_AS_IS, err);
     WORK(GetTaskRequest) request = WORK_INIT(GET_TASK_REQUEST);
     request.task_id = tide_rpc_borrow(cli->args[0]);
     if (cli->out.is_json)
@@ -82,8 +80,7 @@ static tide_status list_one(void *arg, const tide_task *task, tide_error *err)
 
 static tide_status list_all(tide_cli *cli, tide_error *err)
 {
-    TIDE_CLEANUP(tide_store_closep) tide_store *store = NULL;
-    TIDE_TRY(tide_cli_open_store(cli, &store, TIDE_STORE_AS_IS, err));
+    TIDE_CLI_STORE(store, cli, TIDE_STORE_AS_IS, err);
     tide_cli_table table;
     tide_cli_table_begin(&table, &cli->out, "TASK,STATUS,CREATED,CHECKPOINTS#,TITLE");
     const tide_status status =
@@ -96,8 +93,7 @@ static tide_status list_all(tide_cli *cli, tide_error *err)
 
 static tide_status cancel(tide_cli *cli, tide_error *err)
 {
-    TIDE_CLEANUP(tide_store_closep) tide_store *store = NULL;
-    TIDE_TRY(tide_cli_open_store(cli, &store, TIDE_STORE_EXISTING, err));
+    TIDE_CLI_STORE(store, cli, TIDE_STORE_EXISTING, err);
     TIDE_TRY(tide_task_cancel(store, cli->args[0], err));
     return tide_cli_print_done(&cli->out, "task_id", cli->args[0], "cancelled", err);
 }
@@ -109,8 +105,7 @@ static tide_status finish(tide_cli *cli, tide_error *err)
     if (word && !is_failed && strcmp(word, "succeeded") != 0)
         return tide_fail(err, TIDE_E_INVALID, "a task finishes as succeeded or failed, not '%s'",
                          word);
-    TIDE_CLEANUP(tide_store_closep) tide_store *store = NULL;
-    TIDE_TRY(tide_cli_open_store(cli, &store, TIDE_STORE_EXISTING, err));
+    TIDE_CLI_STORE(store, cli, TIDE_STORE_EXISTING, err);
     TIDE_TRY(tide_task_finish(store, cli->args[0], is_failed,
                               tide_cli_is_given(cli, TIDE_CLI_CANCEL_REST), err));
     return tide_cli_print_done(&cli->out, "task_id", cli->args[0],
@@ -119,8 +114,7 @@ static tide_status finish(tide_cli *cli, tide_error *err)
 
 static tide_status delete (tide_cli *cli, tide_error *err)
 {
-    TIDE_CLEANUP(tide_store_closep) tide_store *store = NULL;
-    TIDE_TRY(tide_cli_open_store(cli, &store, TIDE_STORE_EXISTING, err));
+    TIDE_CLI_STORE(store, cli, TIDE_STORE_EXISTING, err);
     TIDE_TRY(tide_task_delete(store, cli->args[0], tide_cli_is_given(cli, TIDE_CLI_FORCE), err));
     return tide_cli_print_done(&cli->out, "task_id", cli->args[0], "deleted", err);
 }
@@ -176,8 +170,7 @@ static tide_status resume(tide_cli *cli, tide_error *err)
     tide_cli_worker_name(cli, TIDE_CLI_HOLDER, name);
     resumption r = {.items = 0};
     tide_task_lease lease = {0};
-    TIDE_CLEANUP(tide_store_closep) tide_store *store = NULL;
-    TIDE_TRY(tide_cli_open_store(cli, &store, TIDE_STORE_EXISTING, err));
+    TIDE_CLI_STORE(store, cli, TIDE_STORE_EXISTING, err);
     if (cli->out.is_json) {
         WORK(ResumeTaskRequest) request = WORK_INIT(RESUME_TASK_REQUEST);
         request.task_id = tide_rpc_borrow(cli->args[0]);
@@ -201,8 +194,7 @@ static tide_status resume(tide_cli *cli, tide_error *err)
 
 static tide_status renew(tide_cli *cli, tide_error *err)
 {
-    TIDE_CLEANUP(tide_store_closep) tide_store *store = NULL;
-    TIDE_TRY(tide_cli_open_store(cli, &store, TIDE_STORE_EXISTING, err));
+    TIDE_CLI_STORE(store, cli, TIDE_STORE_EXISTING, err);
     TIDE_TRY(tide_task_renew(store, cli->args[0], tide_cli_number(cli, TIDE_CLI_TOKEN),
                              tide_cli_number(cli, TIDE_CLI_LEASE), err));
     return tide_cli_print_done(&cli->out, "task_id", cli->args[0], "renewed", err);
@@ -213,8 +205,7 @@ static tide_status release(tide_cli *cli, tide_error *err)
     const bool is_forced = tide_cli_is_given(cli, TIDE_CLI_FORCE);
     if (is_forced == tide_cli_is_given(cli, TIDE_CLI_TOKEN))
         return tide_fail(err, TIDE_E_INVALID, "give --token N, or --force to end any lease");
-    TIDE_CLEANUP(tide_store_closep) tide_store *store = NULL;
-    TIDE_TRY(tide_cli_open_store(cli, &store, TIDE_STORE_EXISTING, err));
+    TIDE_CLI_STORE(store, cli, TIDE_STORE_EXISTING, err);
     TIDE_TRY(tide_task_release(store, cli->args[0], tide_cli_number(cli, TIDE_CLI_TOKEN), is_forced,
                                err));
     return tide_cli_print_done(&cli->out, "task_id", cli->args[0], "released", err);
@@ -224,8 +215,7 @@ static tide_status release(tide_cli *cli, tide_error *err)
 
 static tide_status begin_step(tide_cli *cli, tide_error *err)
 {
-    TIDE_CLEANUP(tide_store_closep) tide_store *store = NULL;
-    TIDE_TRY(tide_cli_open_store(cli, &store, TIDE_STORE_EXISTING, err));
+    TIDE_CLI_STORE(store, cli, TIDE_STORE_EXISTING, err);
     if (cli->out.is_json) {
         JOURNAL(BeginStepRequest) request = JOURNAL_INIT(BEGIN_STEP_REQUEST);
         request.task_id = tide_rpc_borrow(cli->args[0]);
@@ -257,8 +247,7 @@ static tide_status complete_step(tide_cli *cli, tide_error *err)
                                  .step_token = tide_cli_number(cli, TIDE_CLI_STEP_TOKEN),
                                  .result = tide_buffer_view(&data)};
     tide_checkpoint_numbers numbers;
-    TIDE_CLEANUP(tide_store_closep) tide_store *store = NULL;
-    TIDE_TRY(tide_cli_open_store(cli, &store, TIDE_STORE_EXISTING, err));
+    TIDE_CLI_STORE(store, cli, TIDE_STORE_EXISTING, err);
     TIDE_TRY(tide_task_step_complete(store, &step, &numbers, err));
     return tide_cli_print_numbers(&cli->out, &numbers, err);
 }
@@ -273,7 +262,6 @@ static const tide_cli_verb verbs[] = {
      .run = create},
     {.name = "show", .arguments = "ID", .summary = "what a task is and how far it is", .run = show},
     {.name = "ls",
-     .arguments = "",
      .takes = TIDE_CLI_LIST(STATUS, LIMIT),
      .summary = "list tasks, newest first",
      .run = list_all},

@@ -5,7 +5,6 @@
 
 #include <tidemark/work.h>
 
-#include "base/cleanup.h"
 #include "cli/frame/listener_options.h"
 #include "cli/work/work_output.h"
 
@@ -44,8 +43,7 @@ static tide_status retry(tide_cli *cli, tide_error *err)
         .from_scratch = tide_cli_is_given(cli, TIDE_CLI_FROM_SCRATCH),
         .with_dependents = tide_cli_is_given(cli, TIDE_CLI_WITH_DEPENDENTS),
         .is_dry_run = tide_cli_is_given(cli, TIDE_CLI_DRY_RUN)};
-    TIDE_CLEANUP(tide_store_closep) tide_store *store = NULL;
-    TIDE_TRY(tide_cli_open_store(cli, &store, TIDE_STORE_EXISTING, err));
+    TIDE_CLI_STORE(store, cli, TIDE_STORE_EXISTING, err);
     return tide_work_retry_many(store, &request, print_retried, cli, err);
 }
 
@@ -82,8 +80,7 @@ static tide_status change_items(tide_cli *cli, change_fn *run, const char *resul
                                      .reason = tide_cli_text(cli, TIDE_CLI_REASON),
                                      .priority = tide_cli_number(cli, TIDE_CLI_PRIORITY),
                                      .is_dry_run = tide_cli_is_given(cli, TIDE_CLI_DRY_RUN)};
-    TIDE_CLEANUP(tide_store_closep) tide_store *store = NULL;
-    TIDE_TRY(tide_cli_open_store(cli, &store, TIDE_STORE_EXISTING, err));
+    TIDE_CLI_STORE(store, cli, TIDE_STORE_EXISTING, err);
     if (has_filter || change.is_dry_run)
         return run(store, &change, print_changed, cli, err);
     TIDE_TRY(run(store, &change, NULL, NULL, err));
@@ -104,24 +101,21 @@ static tide_status reprioritise(tide_cli *cli, tide_error *err)
 
 static tide_status delete (tide_cli *cli, tide_error *err)
 {
-    TIDE_CLEANUP(tide_store_closep) tide_store *store = NULL;
-    TIDE_TRY(tide_cli_open_store(cli, &store, TIDE_STORE_EXISTING, err));
+    TIDE_CLI_STORE(store, cli, TIDE_STORE_EXISTING, err);
     TIDE_TRY(tide_work_delete(store, cli->args[0], tide_cli_is_given(cli, TIDE_CLI_FORCE), err));
     return tide_cli_print_done(&cli->out, "work_item_id", cli->args[0], "deleted", err);
 }
 
 static tide_status pause(tide_cli *cli, tide_error *err)
 {
-    TIDE_CLEANUP(tide_store_closep) tide_store *store = NULL;
-    TIDE_TRY(tide_cli_open_store(cli, &store, TIDE_STORE_EXISTING, err));
+    TIDE_CLI_STORE(store, cli, TIDE_STORE_EXISTING, err);
     TIDE_TRY(tide_work_pause(store, cli->args[0], tide_cli_text(cli, TIDE_CLI_REASON), err));
     return tide_cli_print_done(&cli->out, "work_type", cli->args[0], "paused", err);
 }
 
 static tide_status resume(tide_cli *cli, tide_error *err)
 {
-    TIDE_CLEANUP(tide_store_closep) tide_store *store = NULL;
-    TIDE_TRY(tide_cli_open_store(cli, &store, TIDE_STORE_EXISTING, err));
+    TIDE_CLI_STORE(store, cli, TIDE_STORE_EXISTING, err);
     TIDE_TRY(tide_work_resume(store, cli->args[0], err));
     return tide_cli_print_done(&cli->out, "work_type", cli->args[0], "resumed", err);
 }
@@ -141,8 +135,7 @@ static void add_up(tide_work_swept *sum, const tide_work_swept *turn)
 
 static tide_status sweep(tide_cli *cli, tide_error *err)
 {
-    TIDE_CLEANUP(tide_store_closep) tide_store *store = NULL;
-    TIDE_TRY(tide_cli_open_store(cli, &store, TIDE_STORE_EXISTING, err));
+    TIDE_CLI_STORE(store, cli, TIDE_STORE_EXISTING, err);
     tide_work_swept sum = {.requeued = 0};
     tide_work_swept turn = {.has_more = true};
     while (turn.has_more) {
@@ -174,8 +167,7 @@ static tide_status clean(tide_cli *cli, tide_error *err)
 {
     WORK(CleanResponse) response = WORK_INIT(CLEAN_RESPONSE);
     const int64_t older_us = tide_cli_number(cli, TIDE_CLI_OLDER_THAN);
-    TIDE_CLEANUP(tide_store_closep) tide_store *store = NULL;
-    TIDE_TRY(tide_cli_open_store(cli, &store, TIDE_STORE_EXISTING, err));
+    TIDE_CLI_STORE(store, cli, TIDE_STORE_EXISTING, err);
     /* To the library 0 means its default; here it means everything that has ended. */
     TIDE_TRY(tide_work_clean(store, older_us > 0 ? older_us : 1, &response.removed, err));
     if (cli->out.is_json)
@@ -186,7 +178,6 @@ static tide_status clean(tide_cli *cli, tide_error *err)
 
 static const tide_cli_verb verbs[] = {
     {.name = "add",
-     .arguments = "",
      .takes = TIDE_CLI_LIST(TASK, TYPE, TITLE, INPUT, PRIORITY, MAX_RETRIES, RUN_AFTER, UNIQUE_KEY,
                             LIMIT_KEY, DEPENDS_ON, ATTEMPT_TIMEOUT, WORK_ITEM, BATCH),
      .overrides =
@@ -202,7 +193,6 @@ static const tide_cli_verb verbs[] = {
          "With --unique-key the item that is already there is printed instead of a second one.",
      .run = tide_cli_work_add},
     {.name = "claim",
-     .arguments = "",
      .takes = TIDE_CLI_LIST(WORKER, TYPE, TASK, LIMIT, LEASE),
      .overrides = TIDE_CLI_OVERRIDES(
          {.id = TIDE_CLI_LIMIT, .fallback = "1", .max = TIDE_WORK_BATCH_MAX},
@@ -249,7 +239,6 @@ static const tide_cli_verb verbs[] = {
      .summary = "end an item with its output, in one commit with what follows",
      .run = tide_cli_work_finish},
     {.name = "next",
-     .arguments = "",
      .takes = TIDE_CLI_LIST(WORKER, TYPE, TASK, LIMIT, LEASE, FINISH),
      .overrides = TIDE_CLI_OVERRIDES(
          {.id = TIDE_CLI_LIMIT, .fallback = "1", .max = TIDE_WORK_BATCH_MAX},
@@ -391,12 +380,8 @@ static const tide_cli_verb verbs[] = {
          "--max-retries, waits and --no-retry for every attempt that ends from now on.\n"
          "Example: tidemark work policy mail --retries 10 --backoff 1s..1h --no-retry timeout",
      .run = tide_cli_work_policy},
-    {.name = "types",
-     .arguments = "",
-     .summary = "list the types and which are paused",
-     .run = tide_cli_work_types},
+    {.name = "types", .summary = "list the types and which are paused", .run = tide_cli_work_types},
     {.name = "ls",
-     .arguments = "",
      .takes = TIDE_CLI_LIST(TASK, TYPE, STATUS, FAILURE_KIND, SINCE, HOLDER, LIMIT),
      .overrides = TIDE_CLI_OVERRIDES(
          {.id = TIDE_CLI_TYPE, .max = 1},
@@ -412,17 +397,14 @@ static const tide_cli_verb verbs[] = {
      .summary = "why is it not running?",
      .run = tide_cli_work_explain},
     {.name = "stats",
-     .arguments = "",
      .summary = "items by type and status, leases, tasks with most checkpoints",
      .run = tide_cli_work_stats},
     {.name = "sweep",
-     .arguments = "",
      .takes = TIDE_CLI_LIST(CRASH_LIMIT),
      .summary = "requeue what lost its worker and start what is due",
      .details = "Workers do this by themselves, once a minute. Prints how many items of each kind.",
      .run = sweep},
     {.name = "clean",
-     .arguments = "",
      .takes = TIDE_CLI_LIST(OLDER_THAN),
      .overrides = TIDE_CLI_OVERRIDES({.id = TIDE_CLI_OLDER_THAN, .fallback = "30d"}),
      .summary = "remove items that ended long ago",

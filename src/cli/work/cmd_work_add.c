@@ -238,8 +238,7 @@ static tide_status add_batch(tide_cli *cli, tide_error *err)
     TIDE_CLEANUP(tide_freep)
     tide_work_added *added = calloc(TIDE_WORK_BATCH_MAX, sizeof *added);
     TIDE_NEED_MEMORY(added, err);
-    TIDE_CLEANUP(tide_store_closep) tide_store *store = NULL;
-    TIDE_TRY(tide_cli_open_store(cli, &store, TIDE_STORE_EXISTING, err));
+    TIDE_CLI_STORE(store, cli, TIDE_STORE_EXISTING, err);
     for (int from = 0; from < items->count; from += TIDE_WORK_BATCH_MAX) {
         const int left = items->count - from;
         const int count = left < TIDE_WORK_BATCH_MAX ? left : TIDE_WORK_BATCH_MAX;
@@ -300,8 +299,7 @@ tide_status tide_cli_work_add(tide_cli *cli, tide_error *err)
     };
     TIDE_TRY(fill_when(cli, &item, err));
     tide_work_added added = {.is_existing = false};
-    TIDE_CLEANUP(tide_store_closep) tide_store *store = NULL;
-    TIDE_TRY(tide_cli_open_store(cli, &store, TIDE_STORE_EXISTING, err));
+    TIDE_CLI_STORE(store, cli, TIDE_STORE_EXISTING, err);
     TIDE_TRY(tide_work_add(store, &item, 1, &added, err));
     return tide_cli_print_added(cli, &added, err);
 }

@@ -49,8 +49,7 @@ tide_status tide_cli_work_claim(tide_cli *cli, tide_error *err)
         .limit = (int)tide_cli_number(cli, TIDE_CLI_LIMIT),
         .lease_us = tide_cli_number(cli, TIDE_CLI_LEASE),
     };
-    TIDE_CLEANUP(tide_store_closep) tide_store *store = NULL;
-    TIDE_TRY(tide_cli_open_store(cli, &store, TIDE_STORE_EXISTING, err));
+    TIDE_CLI_STORE(store, cli, TIDE_STORE_EXISTING, err);
     TIDE_CLEANUP(tide_work_claims_done) tide_work_claims claims = {.count = 0};
     const tide_status status = tide_work_claim(store, &request, &claims, err);
     TIDE_TRY(status);
@@ -105,8 +104,7 @@ static tide_status renew_parsed(tide_cli *cli, tide_work_ref *refs, char **texts
     if (cli->arg_count > TIDE_WORK_BATCH_MAX)
         return tide_fail(err, TIDE_E_INVALID, "at most %d items at once", TIDE_WORK_BATCH_MAX);
     TIDE_TRY(parse_refs(cli, refs, texts, err));
-    TIDE_CLEANUP(tide_store_closep) tide_store *store = NULL;
-    TIDE_TRY(tide_cli_open_store(cli, &store, TIDE_STORE_EXISTING, err));
+    TIDE_CLI_STORE(store, cli, TIDE_STORE_EXISTING, err);
     const tide_status status =
         tide_work_renew(store, refs, cli->arg_count, tide_cli_number(cli, TIDE_CLI_LEASE), err);
     if (status >= TIDE_OK || status == TIDE_E_PARTIAL || status == TIDE_E_LEASE_LOST) {
@@ -166,8 +164,7 @@ tide_status tide_cli_work_checkpoint(tide_cli *cli, tide_error *err)
         .tag_count = tags.count,
     };
     tide_checkpoint_numbers numbers = {.global_sequence = 0};
-    TIDE_CLEANUP(tide_store_closep) tide_store *store = NULL;
-    TIDE_TRY(tide_cli_open_store(cli, &store, TIDE_STORE_EXISTING, err));
+    TIDE_CLI_STORE(store, cli, TIDE_STORE_EXISTING, err);
     TIDE_TRY(tide_work_checkpoint(store, id, token, &checkpoint, &numbers, err));
     return tide_cli_print_numbers(&cli->out, &numbers, err);
 }
@@ -185,8 +182,7 @@ tide_status tide_cli_work_progress(tide_cli *cli, tide_error *err)
                                     tide_cli_number(cli, TIDE_CLI_PROGRESS)));
     else
         return tide_fail(err, TIDE_E_INVALID, "how far? give --progress N or --data JSON");
-    TIDE_CLEANUP(tide_store_closep) tide_store *store = NULL;
-    TIDE_TRY(tide_cli_open_store(cli, &store, TIDE_STORE_EXISTING, err));
+    TIDE_CLI_STORE(store, cli, TIDE_STORE_EXISTING, err);
     TIDE_TRY(tide_work_progress(store, id, token, tide_buffer_text(&progress), err));
     return tide_cli_print_done(&cli->out, "work_item_id", id, "noted", err);
 }
@@ -214,8 +210,7 @@ tide_status tide_cli_work_finish(tide_cli *cli, tide_error *err)
         TIDE_TRY(tide_cli_items_read(&items, tide_cli_text(cli, TIDE_CLI_BATCH), NULL, err));
         result.follow_ups = tide_cli_items_get(items, &result.follow_up_count);
     }
-    TIDE_CLEANUP(tide_store_closep) tide_store *store = NULL;
-    TIDE_TRY(tide_cli_open_store(cli, &store, TIDE_STORE_EXISTING, err));
+    TIDE_CLI_STORE(store, cli, TIDE_STORE_EXISTING, err);
     TIDE_TRY(tide_work_finish(store, &result, err));
     return tide_cli_print_done(&cli->out, "work_item_id", result.work_item_id, "completed", err);
 }
@@ -228,8 +223,7 @@ tide_status tide_cli_work_fail(tide_cli *cli, tide_error *err)
     const int64_t retry_after_us =
         tide_cli_text(cli, TIDE_CLI_RETRY_AFTER) ? tide_cli_number(cli, TIDE_CLI_RETRY_AFTER) : -1;
     tide_work_failed failed = {.is_final = false};
-    TIDE_CLEANUP(tide_store_closep) tide_store *store = NULL;
-    TIDE_TRY(tide_cli_open_store(cli, &store, TIDE_STORE_EXISTING, err));
+    TIDE_CLI_STORE(store, cli, TIDE_STORE_EXISTING, err);
     TIDE_TRY(tide_work_fail(store,
                             &(tide_work_failure){TIDE_WORK_FAILURE_INIT, .work_item_id = id,
                                                  .token = token,
@@ -257,8 +251,7 @@ tide_status tide_cli_work_release(tide_cli *cli, tide_error *err)
     const char *id = NULL;
     int64_t token = 0;
     TIDE_TRY(find_holder(cli, &id, &token, err));
-    TIDE_CLEANUP(tide_store_closep) tide_store *store = NULL;
-    TIDE_TRY(tide_cli_open_store(cli, &store, TIDE_STORE_EXISTING, err));
+    TIDE_CLI_STORE(store, cli, TIDE_STORE_EXISTING, err);
     TIDE_TRY(tide_work_release(store, id, token, tide_cli_number(cli, TIDE_CLI_RETRY_AFTER), err));
     return tide_cli_print_done(&cli->out, "work_item_id", id, "released", err);
 }

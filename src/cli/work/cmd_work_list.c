@@ -6,7 +6,6 @@
 
 #include <tidemark/work.h>
 
-#include "base/cleanup.h"
 #include "cli/work/work_output.h"
 
 /* ---- show ---- */
@@ -76,8 +75,7 @@ tide_status tide_cli_work_show(tide_cli *cli, tide_error *err)
     tide_cli_output *out = &cli->out;
     WORK(GetItemRequest) request = WORK_INIT(GET_ITEM_REQUEST);
     request.work_item_id = tide_rpc_borrow(cli->args[0]);
-    TIDE_CLEANUP(tide_store_closep) tide_store *store = NULL;
-    TIDE_TRY(tide_cli_open_store(cli, &store, TIDE_STORE_AS_IS, err));
+    TIDE_CLI_STORE(store, cli, TIDE_STORE_AS_IS, err);
     if (out->is_json)
         return tide_cli_print_method(out, store, tide_rpc_get_item, &request.base,
                                      &tidemark__work__v1__work_item__descriptor, err);
@@ -121,8 +119,7 @@ tide_status tide_cli_work_list(tide_cli *cli, tide_error *err)
     };
     tide_env *env = tide_env_system();
     TIDE_TRY(tide_cli_time(cli, TIDE_CLI_SINCE, env->wall_us(env), &filter.ended_since_us, err));
-    TIDE_CLEANUP(tide_store_closep) tide_store *store = NULL;
-    TIDE_TRY(tide_cli_open_store(cli, &store, TIDE_STORE_AS_IS, err));
+    TIDE_CLI_STORE(store, cli, TIDE_STORE_AS_IS, err);
     tide_cli_table table;
     tide_cli_table_begin(&table, &cli->out,
                          "TITLE,ITEM,TYPE,STATUS,PRIORITY#,RETRIES,CREATED,HELD BY");
@@ -151,8 +148,7 @@ tide_status tide_cli_work_explain(tide_cli *cli, tide_error *err)
 {
     WORK(GetItemRequest) request = WORK_INIT(GET_ITEM_REQUEST);
     request.work_item_id = tide_rpc_borrow(cli->args[0]);
-    TIDE_CLEANUP(tide_store_closep) tide_store *store = NULL;
-    TIDE_TRY(tide_cli_open_store(cli, &store, TIDE_STORE_AS_IS, err));
+    TIDE_CLI_STORE(store, cli, TIDE_STORE_AS_IS, err);
     if (cli->out.is_json)
         return tide_cli_print_method(&cli->out, store, tide_rpc_explain, &request.base,
                                      &tidemark__work__v1__explain_response__descriptor, err);
@@ -198,8 +194,7 @@ tide_status tide_cli_work_stats(tide_cli *cli, tide_error *err)
     static const tide_work_stats_fns fns = {TIDE_WORK_STATS_FNS_INIT, .item = stat_item,
                                             .lease = stat_lease, .task = stat_task};
     const WORK(Empty) request = WORK_INIT(EMPTY);
-    TIDE_CLEANUP(tide_store_closep) tide_store *store = NULL;
-    TIDE_TRY(tide_cli_open_store(cli, &store, TIDE_STORE_AS_IS, err));
+    TIDE_CLI_STORE(store, cli, TIDE_STORE_AS_IS, err);
     return cli->out.is_json
                ? tide_cli_print_method(&cli->out, store, tide_rpc_stats, &request.base,
                                        &tidemark__work__v1__stats_response__descriptor, err)
@@ -224,7 +219,6 @@ static tide_status list_type(void *arg, const tide_work_type *type, tide_error *
 
 tide_status tide_cli_work_types(tide_cli *cli, tide_error *err)
 {
-    TIDE_CLEANUP(tide_store_closep) tide_store *store = NULL;
-    TIDE_TRY(tide_cli_open_store(cli, &store, TIDE_STORE_AS_IS, err));
+    TIDE_CLI_STORE(store, cli, TIDE_STORE_AS_IS, err);
     return tide_work_types(store, list_type, &cli->out, err);
 }

@@ -68,8 +68,7 @@ static tide_status run_next(tide_cli *cli, tide_work_result *results, int count,
         .limit = (int)tide_cli_number(cli, TIDE_CLI_LIMIT),
         .lease_us = tide_cli_number(cli, TIDE_CLI_LEASE),
     };
-    TIDE_CLEANUP(tide_store_closep) tide_store *store = NULL;
-    TIDE_TRY(tide_cli_open_store(cli, &store, TIDE_STORE_EXISTING, err));
+    TIDE_CLI_STORE(store, cli, TIDE_STORE_EXISTING, err);
     TIDE_CLEANUP(tide_work_claims_done) tide_work_claims claims = {.count = 0};
     const tide_status status = tide_work_next(store, results, count, &request, &claims, err);
     if (status < TIDE_OK && status != TIDE_E_LEASE_LOST)

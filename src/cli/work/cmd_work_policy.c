@@ -7,7 +7,6 @@
 
 #include <tidemark/work.h>
 
-#include "base/cleanup.h"
 #include "cli/work/work_output.h"
 
 /* "1s..1h", or "1s" for waits that do not grow. */
@@ -71,9 +70,7 @@ tide_status tide_cli_work_policy(tide_cli *cli, tide_error *err)
         TIDE_TRY(tide_work_no_retry_parse(&flag, kinds.items[i], err));
         policy.no_retry |= flag;
     }
-    TIDE_CLEANUP(tide_store_closep) tide_store *store = NULL;
-    TIDE_TRY(tide_cli_open_store(
-        cli, &store, is_change || is_reset ? TIDE_STORE_EXISTING : TIDE_STORE_AS_IS, err));
+    TIDE_CLI_STORE(store, cli, is_change || is_reset ? TIDE_STORE_EXISTING : TIDE_STORE_AS_IS, err);
     if (is_change || is_reset)
         TIDE_TRY(tide_work_policy_set(store, &policy, err));
     return print_policy(cli, store, err);

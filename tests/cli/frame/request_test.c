@@ -18,7 +18,6 @@ static tide_status run_nothing(tide_cli *cli, tide_error *err)
 
 static const tide_cli_verb job_verbs[] = {
     {.name = "claim",
-     .arguments = "",
      .takes = TIDE_CLI_LIST(TYPE, LIMIT, LEASE),
      .overrides = TIDE_CLI_OVERRIDES({.id = TIDE_CLI_LIMIT, .fallback = "1", .max = 1000},
                                      {.id = TIDE_CLI_TYPE, .help = "only of this type"}),
@@ -46,7 +45,7 @@ static const tide_cli_command job = {.name = "job", .summary = "Jobs.", .verbs =
 const tide_cli_command *const tide_cli_commands[] = {&job, NULL};
 
 static const tide_cli_verb inner_verbs[] = {
-    {.name = "", .arguments = "", .summary = "for ourselves", .run = run_nothing},
+    {.name = "", .summary = "for ourselves", .run = run_nothing},
     {.name = NULL},
 };
 static const tide_cli_command inner = {
@@ -346,8 +345,7 @@ static void no_line_of_any_option_is_wider_than_a_page(void **state)
     static tide_cli_option_id all[TIDE_CLI_OPTION_COUNT + 1];
     for (int id = 0; id <= TIDE_CLI_OPTION_COUNT; id++)
         all[id] = (tide_cli_option_id)id;
-    const tide_cli_verb verb = {
-        .name = "all", .arguments = "", .takes = all, .summary = "takes everything"};
+    const tide_cli_verb verb = {.name = "all", .takes = all, .summary = "takes everything"};
     char *page = print_page(&verb);
     for (const char *line = page; *line; line += strcspn(line, "\n") + 1)
         if (strcspn(line, "\n") > 100)
