@@ -19,7 +19,6 @@
 #include "base/thread.h"
 #include "demo/demo_sim.h"
 #include "net/server/server.h"
-#include "services/api/rpc.h"
 #include "tidemark_agent_v1_agent.pb-c.h"
 
 /* ---- the file: a line `NAME SESSION TICKS` for each agent ---- */

@@ -1,7 +1,6 @@
 #include "journal/checkpoint_iter.h"
 
 #include <inttypes.h>
-#include <stdio.h>
 #include <string.h>
 
 #include "base/buffer.h"

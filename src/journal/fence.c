@@ -6,7 +6,6 @@
 
 #include <tidemark/lease.h>
 
-#include "base/buffer.h"
 #include "base/cleanup.h"
 #include "store/statement.h"
 #include "tidemark_sql.h"

@@ -5,7 +5,6 @@
 #include <tidemark/journal.h>
 
 #include <inttypes.h>
-#include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 

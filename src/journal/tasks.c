@@ -1,7 +1,6 @@
 #include "journal/tasks.h"
 
 #include <stdio.h>
-#include <stdlib.h>
 #include <string.h>
 
 #include "base/cleanup.h"

@@ -10,7 +10,6 @@
 #include "remote/replica_repair.h"
 #include "replica/peer.h"
 #include "services/api/rpc.h"
-#include "store/sql_template.h"
 #include "tidemark_templates.h"
 
 enum {

@@ -10,7 +10,6 @@
 #include "replica/form.h"
 #include "replica/schemas.h"
 #include "replica/self.h"
-#include "store/sql_template.h"
 #include "tidemark_templates.h"
 
 /* ---- looking at the file ---- */

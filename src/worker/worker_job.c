@@ -3,7 +3,6 @@
 #include "base/lock.h"
 #include "worker/worker.h"
 
-#include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 

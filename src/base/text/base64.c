@@ -2,7 +2,6 @@
 
 #include <stdint.h>
 
-#include <tidemark/error.h>
 
 static const char ALPHABET[] = "ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz0123456789+/";
 

@@ -12,7 +12,6 @@
 #include "cli/colony/colony_store.h"
 #include "cli/frame/cli.h"
 #include "cli/frame/listener_options.h"
-#include "cli/frame/value.h"
 #include "cli/print/message_output.h"
 #include "colony/registry.h"
 #include "services/colony/daemon.h"

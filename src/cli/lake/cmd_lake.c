@@ -10,7 +10,6 @@
 #include "cli/print/sql_output.h"
 #include "lake/expose.h"
 #include "lake/file_digest.h"
-#include "lake/history.h"
 #include "runtime/listener.h"
 #include "services/lake/laked.h"
 

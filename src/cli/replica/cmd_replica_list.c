@@ -4,7 +4,6 @@
 #include "base/digest.h"
 #include "cli/print/message_output.h"
 #include "cli/replica/cmd_replica.h"
-#include "services/api/messages.h"
 #include "services/replica/status_service.h"
 
 /* ---- status ---- */

@@ -14,7 +14,6 @@
 #include "base/file.h"
 #include "base/lock.h"
 #include "base/text/json.h"
-#include "base/text/json_canon.h"
 #include "base/thread.h"
 #include "cli/print/output.h"
 #include "cli/work/work_child_run.h"

@@ -1,7 +1,6 @@
 /* delete.c - one checkpoint goes, unless somebody needs it. */
 #include <tidemark/journal.h>
 
-#include <stdio.h>
 #include <stdlib.h>
 
 #include "base/buffer.h"

@@ -1,6 +1,5 @@
 #include "journal/check/event_retention.h"
 
-#include "base/cleanup.h"
 #include "journal/check/removal.h"
 #include "store/statement.h"
 #include "tidemark_sql.h"

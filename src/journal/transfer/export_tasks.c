@@ -2,7 +2,6 @@
 #include "base/interface/caller.h"
 #include "journal/transfer/export_line.h"
 
-#include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 

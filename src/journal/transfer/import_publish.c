@@ -7,7 +7,6 @@
  *
  * Tasks are worked on by depth, because a fork's numbers and chain go on from its fork point. */
 #include <inttypes.h>
-#include <stdio.h>
 
 #include "base/buffer.h"
 #include "base/cleanup.h"

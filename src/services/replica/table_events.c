@@ -6,7 +6,6 @@
 #include "base/text/uuid.h"
 #include "replica/peer.h"
 #include "services/api/rpc.h"
-#include "store/sql_template.h"
 #include "tidemark_templates.h"
 
 enum { TOKEN_LEN = TIDE_NODE_LEN + 16, CHECKPOINTS_MAX = 10000 };

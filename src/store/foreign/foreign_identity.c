@@ -15,7 +15,6 @@
 #include "base/text/uuid.h"
 #include "store/foreign/foreign_internal.h"
 #include "store/identity_marker.h"
-#include "store/sql_template.h"
 #include "store/sqlite/sqlite_file.h"
 #include "store/sqlite/sqlite_watch.h"
 #include "tidemark_templates.h"
