@@ -6,7 +6,6 @@
 #include <string.h>
 #include <unistd.h>
 
-
 #include "base/buffer.h"
 #include "base/cleanup.h"
 #include "base/text/json.h"

@@ -2,7 +2,6 @@
 
 #include <stdint.h>
 
-
 static const char ALPHABET[] = "ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz0123456789+/";
 
 static int value_of(char digit)

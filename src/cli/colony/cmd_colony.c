@@ -239,8 +239,7 @@ static tide_status print_list(tide_cli *cli, COLONY(Checkpoint) * *rows, size_t 
         return TIDE_OK;
     }
     tide_cli_table_begin(&table, &cli->out,
-                         "AGENT,TYPE,SESSION,EPOCH#,FIRST#,HEAD#,STORED#,DEAD#,FILTERED#,VOID#,"
-                         "LOST#,PENDING#,DIGEST,BALANCED,FINDING");
+                         "AGENT,TYPE,SESSION,EPOCH#,AT#,HEAD#,PENDING#,LOST#,POLLED,CLOSED");
     for (size_t i = 0; i < count; i++) {
         const COLONY(Checkpoint) *row = rows[i];
         tide_cli_table_cell(&table, row->agent_id);

@@ -13,7 +13,8 @@ static tide_status print_gaps(tide_cli *cli, COLONY(Gap) * *gaps, size_t count, 
             TIDE_TRY(tide_cli_print_message(&cli->out, &gaps[i]->base, err));
         return TIDE_OK;
     }
-    tide_cli_table_begin(&table, &cli->out, "BEGAN,ENDED,AGENTS#,GAPS#,NUMBERS#,LOST#");
+    tide_cli_table_begin(&table, &cli->out,
+                         "ID#,AGENT,TYPE,EPOCH#,FROM#,TO#,STATUS,REASON,ATTEMPTS#,DETECTED");
     for (size_t i = 0; i < count; i++) {
         const COLONY(Gap) *gap = gaps[i];
         tide_cli_table_number(&table, gap->id);

@@ -407,6 +407,7 @@ void tide_cli_table_number(tide_cli_table *table, int64_t number)
 
 tide_status tide_cli_table_done(tide_cli_table *table, tide_error *err)
 {
+    assert(table->failure < TIDE_OK || table->cell_count % table->column_count == 0);
     print_block(table);
     tide_arena_done(&table->texts);
     free(table->cells);

@@ -125,7 +125,7 @@ void tide_cli_table_view(tide_cli_table *table, tide_view text);   /* without a 
 void tide_cli_table_number(tide_cli_table *table, int64_t number);
 void tide_cli_table_time(tide_cli_table *table, int64_t us); /* "-": no time */
 
-/* Print what is left and free everything. Always to be called. */
+/* Print what is left and free everything. Always to be called. A row has a cell for each column. */
 TIDE_MUST_CHECK tide_status tide_cli_table_done(tide_cli_table *table, tide_error *err);
 /* The same for rows that ended with this status, which is returned where it is a failure. */
 TIDE_MUST_CHECK tide_status tide_cli_table_end(tide_cli_table *table, tide_status status,

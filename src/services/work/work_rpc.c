@@ -2,7 +2,6 @@
 #include <inttypes.h>
 #include <stdlib.h>
 
-
 #include "base/cleanup.h"
 #include "services/api/messages.h"
 #include "services/api/rpc.h"

@@ -269,6 +269,61 @@ static void a_skipped_range_is_a_gap_that_can_be_asked_for_again(void **state)
     assert_int_equal(0, incidents.exit_code);
 }
 
+/* How many words a line of a table has, of which none contains a space. */
+static int count_words(const char *line)
+{
+    int count = 0;
+    for (const char *at = line + strspn(line, " "); *at && *at != '\n'; count++) {
+        at += strcspn(at, " \n");
+        at += strspn(at, " ");
+    }
+    return count;
+}
+
+static void assert_table(const char *titles, const cli_result *result)
+{
+    char *flat = strdup(result->out);
+    assert_non_null(flat);
+    char *rows = strchr(flat, '\n');
+    assert_non_null(rows);
+    *rows++ = '\0';
+    size_t len = 0;
+    for (const char *at = flat; *at; at += strspn(at, " ")) { /* one space between titles */
+        const size_t word = strcspn(at, " ");
+        assert_int_equal(0, strncmp(titles + len, at, word));
+        len += word + (titles[len + word] == ' ');
+        at += word;
+    }
+    assert_int_equal(strlen(titles), len);
+    for (const char *line = rows; *line; line = strchr(line, '\n') + 1)
+        assert_int_equal(count_words(titles), count_words(line));
+    free(flat);
+}
+
+/* Each cell is below its title: gaps, positions and incidents as people read them. */
+static void tables_have_the_titles_of_their_cells(void **state)
+{
+    cli_fixture *t = *state;
+    const running_agent *agent = start_agent(t, "web-1");
+    send_spans(agent, 2);
+    poll_once(t, agent, "web-1");
+    cli_sql(t, "store.db",
+            "UPDATE polling_checkpoints SET head_seq_id = 5, version = version + 1 "
+            "WHERE data_type = 'telemetry'");
+    const cli_result set =
+        cli_run(t, "colony", "checkpoint", "set", "web-1", "telemetry", "4", NULL);
+    assert_int_equal(0, set.exit_code);
+    const char *gap = "ID AGENT TYPE EPOCH FROM TO STATUS REASON ATTEMPTS DETECTED";
+    const cli_result gaps = cli_run(t, "gaps", "ls", NULL);
+    assert_table(gap, &gaps);
+    const cli_result shown = cli_run(t, "gaps", "show", "1", NULL);
+    assert_table(gap, &shown);
+    const cli_result positions =
+        cli_run(t, "colony", "checkpoint", "ls", "web-1", "telemetry", NULL);
+    assert_table("AGENT TYPE SESSION EPOCH AT HEAD PENDING LOST POLLED CLOSED", &positions);
+    assert_non_null(strstr(positions.out, "web-1  telemetry"));
+}
+
 /* ---- figures ---- */
 
 static void assert_metric(const char *text, const char *start)
@@ -457,6 +512,7 @@ TEST_FILE()
         ON_EVERY_STORE(agents_come_and_go_while_it_runs),
         ON_EVERY_STORE(a_reset_stores_nothing_twice),
         ON(a_skipped_range_is_a_gap_that_can_be_asked_for_again, "sqlite"),
+        ON(tables_have_the_titles_of_their_cells, "sqlite"),
         ON(the_metrics_have_their_names_and_labels, "sqlite"),
         ON(bad_words_are_told_and_change_nothing, "sqlite"),
         ON_EVERY_STORE(what_is_not_there_is_told),
