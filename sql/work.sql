@@ -4,6 +4,9 @@
 -- by two has left nothing to the trigger, which is not called then (it costs 24 us per item): claims change their entries
 -- themselves, set by set, and most finishes have none to change. docs/internals/work-layout.md has the invariants.
 --
+-- value_digest is the XOR of the digests of input and output (value_digest.h): a finish changes it by that of its output and needs no
+-- read of the input.
+--
 -- Lists travel as one JSON parameter: one statement per batch, whatever its length.
 --
 -- Times: :now is the store's time, :lease_now that of leases (lease.h). Statements that stand alone in their transaction
@@ -235,13 +238,13 @@ SELECT pair ->> 0, pair ->> 1 FROM jsonb_array_elements(CAST(:pairs AS jsonb)) A
 WITH list AS MATERIALIZED (SELECT key, value AS item FROM json_each(:items))
 INSERT INTO work_items (work_item_id, task_id, work_type, status, priority, max_retries, input_data, created_at, updated_at,
                         run_after, unique_key, timeout_us, retried_from, schedule_name, waits_for, has_dependents,
-                        lease_token, revision, title, limit_key)
+                        lease_token, revision, title, limit_key, value_digest)
 SELECT item ->> 'id', item ->> 'task', item ->> 'type', 'pending', item ->> 'priority',
        coalesce(item ->> 'retries', (SELECT p.max_retries FROM work_policies p WHERE p.work_type = item ->> 'type'), 3),
        item ->> 'input', item ->> 'at', item ->> 'at', item ->> 'after', item ->> 'key', item ->> 'timeout',
        item ->> 'from', item ->> 'schedule', item ->> 'waits', item ->> 'needed',
        coalesce((SELECT token FROM leases WHERE name = 'work items removed'), 0), 1, item ->> 'title',
-       item ->> 'limit_key'
+       item ->> 'limit_key', item ->> 'digest'
 FROM list ORDER BY key;
 
 -- statement: work_insert  engine: postgres
@@ -249,14 +252,14 @@ FROM list ORDER BY key;
 -- complete: no trigger has to look at it, row by row.)
 INSERT INTO work_items (work_item_id, task_id, work_type, status, priority, max_retries, input_data, created_at, updated_at,
                         run_after, unique_key, timeout_us, retried_from, schedule_name, waits_for, has_dependents,
-                        lease_token, revision, claim_key, title, limit_key)
+                        lease_token, revision, claim_key, title, limit_key, value_digest)
 SELECT id, task, type, 'pending', priority,
        coalesce(retries, (SELECT p.max_retries FROM work_policies p WHERE p.work_type = x.type), 3), input, at, at, after, key, timeout, "from", schedule, waits, needed <> 0,
-       coalesce((SELECT token FROM leases WHERE name = 'work items removed'), 0), 1, claim, title, limit_key
+       coalesce((SELECT token FROM leases WHERE name = 'work items removed'), 0), 1, claim, title, limit_key, digest
 FROM jsonb_to_recordset(CAST(:items AS jsonb))
      AS x(id text, task text, type text, priority bigint, retries bigint, input text, at timestamptz,
           after timestamptz, key text, timeout bigint, "from" text, schedule text, waits bigint, needed bigint, claim bigint,
-          title text, limit_key text)
+          title text, limit_key text, digest bigint)
 ON CONFLICT DO NOTHING;
 
 -- ---- claiming ----
@@ -403,7 +406,7 @@ WHERE rowid IN (
       AND (SELECT t.status FROM tasks t WHERE t.task_id = w.task_id) IN ('pending', 'running')
     ORDER BY w.claim_key LIMIT :limit)
 RETURNING work_item_id, task_id, work_type, input_data, lease_token, retry_count + 1, max_retries, priority,
-          lease_expires_at, deadline_at, lease_acquired_at, claim_key,
+          lease_expires_at, deadline_at, lease_acquired_at, claim_key, value_digest,
           (SELECT t.status FROM tasks t WHERE t.task_id = work_items.task_id) = 'pending';
 
 -- statement: work_claim_one  only: sqlite
@@ -428,7 +431,7 @@ WHERE rowid = (
       AND (SELECT t.status FROM tasks t WHERE t.task_id = w.task_id) IN ('pending', 'running')
     ORDER BY w.claim_key LIMIT 1)
 RETURNING work_item_id, task_id, work_type, input_data, lease_token, retry_count + 1, max_retries, priority,
-          lease_expires_at, deadline_at, lease_acquired_at, claim_key,
+          lease_expires_at, deadline_at, lease_acquired_at, claim_key, value_digest,
           (SELECT t.status FROM tasks t WHERE t.task_id = work_items.task_id) = 'pending';
 
 -- statement: work_claim_type  engine: postgres
@@ -472,7 +475,7 @@ claimed AS (
     FROM clock c WHERE w.ctid = ANY(ARRAY(SELECT row FROM given))
     RETURNING w.work_item_id, w.task_id, w.work_type, w.input_data, w.lease_token, w.retry_count + 1 AS attempt,
               w.max_retries, w.priority, w.lease_expires_at, w.deadline_at, w.lease_acquired_at, w.claim_key,
-              w.item_no),
+              w.value_digest, w.item_no),
 taken AS (
     DELETE FROM work_ready
     WHERE ctid = ANY(ARRAY(SELECT entry FROM given WHERE item_no = ANY(ARRAY(SELECT item_no FROM claimed))))),
@@ -480,7 +483,7 @@ leased AS (
     INSERT INTO work_lease_ends (check_at, items)
     SELECT min(lease_expires_at), array_agg(item_no) FROM claimed HAVING count(*) > 0)
 SELECT work_item_id, task_id, work_type, input_data, lease_token, attempt, max_retries, priority, lease_expires_at,
-       deadline_at, lease_acquired_at, claim_key, false
+       deadline_at, lease_acquired_at, claim_key, value_digest, false
 FROM claimed;
 
 -- statement: work_claim_shared  only: postgres
@@ -518,7 +521,7 @@ claimed AS (
     WHERE w.ctid = ANY(ARRAY(SELECT row FROM given)) AND w.item_no + 0 = g.item_no
     RETURNING g.place, w.work_item_id, w.task_id, w.work_type, w.input_data, w.lease_token, w.retry_count + 1 AS attempt,
               w.max_retries, w.priority, w.lease_expires_at, w.deadline_at, w.lease_acquired_at, w.claim_key,
-              w.item_no),
+              w.value_digest, w.item_no),
 taken AS (
     DELETE FROM work_ready
     WHERE ctid = ANY(ARRAY(SELECT entry FROM given WHERE item_no = ANY(ARRAY(SELECT item_no FROM claimed))))),
@@ -526,7 +529,7 @@ leased AS (
     INSERT INTO work_lease_ends (check_at, items)
     SELECT min(lease_expires_at), array_agg(item_no) FROM claimed HAVING count(*) > 0)
 SELECT place, work_item_id, task_id, work_type, input_data, lease_token, attempt, max_retries, priority, lease_expires_at,
-       deadline_at, lease_acquired_at, claim_key, false
+       deadline_at, lease_acquired_at, claim_key, value_digest, false
 FROM claimed;
 
 -- statement: work_claim_types  engine: sqlite
@@ -556,7 +559,7 @@ WHERE rowid IN (
                                        WHERE d.status = 'pending' AND d.run_after IS NOT NULL AND d.run_after <= :now))
     ORDER BY h.value ->> 0, h.value ->> 1 LIMIT :limit)
 RETURNING work_item_id, task_id, work_type, input_data, lease_token, retry_count + 1, max_retries, priority,
-          lease_expires_at, deadline_at, lease_acquired_at, claim_key,
+          lease_expires_at, deadline_at, lease_acquired_at, claim_key, value_digest,
           (SELECT t.status FROM tasks t WHERE t.task_id = work_items.task_id) = 'pending';
 
 -- statement: work_claim_types  engine: postgres
@@ -601,7 +604,7 @@ claimed AS (
     FROM clock c WHERE w.ctid = ANY(ARRAY(SELECT row FROM picked))
     RETURNING w.work_item_id, w.task_id, w.work_type, w.input_data, w.lease_token, w.retry_count + 1 AS attempt,
               w.max_retries, w.priority, w.lease_expires_at, w.deadline_at, w.lease_acquired_at, w.claim_key,
-              w.item_no),
+              w.value_digest, w.item_no),
 taken AS (
     DELETE FROM work_ready
     WHERE ctid = ANY(ARRAY(SELECT entry FROM picked WHERE item_no = ANY(ARRAY(SELECT item_no FROM claimed))))),
@@ -615,7 +618,7 @@ started AS (
     UPDATE tasks t SET status = 'running', updated_at = c.at, revision = t.revision + 1
     FROM waiting CROSS JOIN clock c WHERE t.task_id = waiting.task_id)
 SELECT work_item_id, task_id, work_type, input_data, lease_token, attempt, max_retries, priority, lease_expires_at,
-       deadline_at, lease_acquired_at, claim_key, false
+       deadline_at, lease_acquired_at, claim_key, value_digest, false
 FROM claimed;
 
 -- statement: work_claim_task  engine: sqlite
@@ -640,7 +643,7 @@ WHERE rowid IN (
                                        WHERE d.status = 'pending' AND d.run_after IS NOT NULL AND d.run_after <= :now))
     ORDER BY w.claim_key LIMIT :limit)
 RETURNING work_item_id, task_id, work_type, input_data, lease_token, retry_count + 1, max_retries, priority,
-          lease_expires_at, deadline_at, lease_acquired_at, claim_key,
+          lease_expires_at, deadline_at, lease_acquired_at, claim_key, value_digest,
           (SELECT t.status FROM tasks t WHERE t.task_id = work_items.task_id) = 'pending';
 
 -- statement: work_claim_task  engine: postgres
@@ -675,7 +678,7 @@ claimed AS (
     FROM clock c WHERE w.ctid = ANY(ARRAY(SELECT row FROM picked))
     RETURNING w.work_item_id, w.task_id, w.work_type, w.input_data, w.lease_token, w.retry_count + 1 AS attempt,
               w.max_retries, w.priority, w.lease_expires_at, w.deadline_at, w.lease_acquired_at, w.claim_key,
-              w.item_no),
+              w.value_digest, w.item_no),
 taken AS (
     DELETE FROM work_ready
     WHERE ctid = ANY(ARRAY(SELECT entry FROM picked WHERE item_no = ANY(ARRAY(SELECT item_no FROM claimed))))),
@@ -689,7 +692,7 @@ started AS (
     UPDATE tasks t SET status = 'running', updated_at = c.at, revision = t.revision + 1
     FROM waiting CROSS JOIN clock c WHERE t.task_id = waiting.task_id)
 SELECT work_item_id, task_id, work_type, input_data, lease_token, attempt, max_retries, priority, lease_expires_at,
-       deadline_at, lease_acquired_at, claim_key, false
+       deadline_at, lease_acquired_at, claim_key, value_digest, false
 FROM claimed;
 
 -- statement: work_run_tasks  only: sqlite
@@ -831,7 +834,8 @@ RETURNING w.work_type;
 -- is free now.
 WITH list AS MATERIALIZED (SELECT value AS item FROM json_each(:items))
 UPDATE work_items
-SET status = 'completed', output_data = list.item ->> 'output', attempt_outcome = 'completed', error_message = NULL,
+SET status = 'completed', output_data = list.item ->> 'output',
+    value_digest = (value_digest | list.item ->> 'digest') - (value_digest & list.item ->> 'digest'), attempt_outcome = 'completed', error_message = NULL,
     completed_at = :now, lease_holder = NULL, lease_expires_at = NULL, deadline_at = NULL,
     revision = revision + 1, updated_at = :now
 FROM list
@@ -844,12 +848,12 @@ RETURNING work_item_id, lease_token,
 
 -- statement: work_finish_many  engine: postgres
 UPDATE work_items w
-SET status = 'completed', output_data = x.output, attempt_outcome = 'completed', error_message = NULL,
+SET status = 'completed', output_data = x.output, value_digest = w.value_digest # x.digest, attempt_outcome = 'completed', error_message = NULL,
     completed_at = c.at, completed_by = w.lease_holder, lease_holder = NULL, lease_expires_at = NULL,
     deadline_at = NULL, updated_at = c.at,
     revision = w.revision + CASE WHEN w.has_dependents OR w.unique_key IS NOT NULL OR w.limit_key IS NOT NULL THEN 1 ELSE 2 END
 FROM unnest(CAST(CAST(:ids AS text) AS text[]), CAST(CAST(:tokens AS text) AS bigint[]),
-            CAST(CAST(:outputs AS text) AS text[])) AS x(id, token, output)
+            CAST(CAST(:outputs AS text) AS text[]), CAST(CAST(:digests AS text) AS bigint[])) AS x(id, token, output, digest)
      CROSS JOIN (SELECT coalesce(CAST(:clock AS timestamptz), clock_timestamp()) AS at) c
 WHERE w.work_item_id = x.id AND w.lease_token = x.token AND w.status = 'in_progress' AND w.lease_expires_at > c.at
 RETURNING w.work_item_id, w.lease_token,
@@ -863,7 +867,8 @@ RETURNING w.work_item_id, w.lease_token,
 
 -- statement: work_finish_one  engine: sqlite
 UPDATE work_items
-SET status = 'completed', output_data = :output, attempt_outcome = 'completed', error_message = NULL,
+SET status = 'completed', output_data = :output,
+    value_digest = (value_digest | :digest) - (value_digest & :digest), attempt_outcome = 'completed', error_message = NULL,
     completed_at = :now, lease_holder = NULL, lease_expires_at = NULL, deadline_at = NULL,
     revision = revision + 1, updated_at = :now
 WHERE work_item_id = :id AND lease_token = :token AND status = 'in_progress' AND lease_expires_at > :lease_now
@@ -875,7 +880,8 @@ RETURNING task_id,
 -- statement: work_finish_one  engine: postgres
 -- :is_plain: nothing else ends with it, so the keys that it left unanswered are given back here.
 UPDATE work_items w
-SET status = 'completed', output_data = :output, attempt_outcome = 'completed', error_message = NULL,
+SET status = 'completed', output_data = :output,
+    value_digest = w.value_digest # CAST(:digest AS bigint), attempt_outcome = 'completed', error_message = NULL,
     completed_at = c.at, completed_by = w.lease_holder, lease_holder = NULL, lease_expires_at = NULL,
     deadline_at = NULL, updated_at = c.at,
     revision = w.revision + CASE WHEN w.has_dependents OR w.unique_key IS NOT NULL OR w.limit_key IS NOT NULL THEN 1 ELSE 2 END
@@ -897,6 +903,12 @@ WHERE w.work_item_id = j.value ->> 'id' AND w.lease_token = j.value ->> 'token' 
 SELECT w.work_item_id, w.lease_token FROM jsonb_to_recordset(CAST(:items AS jsonb)) AS x(id text, token bigint, output text)
 JOIN work_items w ON w.work_item_id = x.id
 WHERE w.lease_token = x.token AND w.status = 'completed' AND w.output_data IS NOT DISTINCT FROM x.output;
+
+-- statement: work_verify
+-- A page of items with values, by id.
+SELECT work_item_id, input_data, output_data, value_digest FROM work_items
+WHERE work_item_id > :after AND (input_data IS NOT NULL OR output_data IS NOT NULL OR value_digest IS NOT NULL)
+ORDER BY work_item_id LIMIT :limit;
 
 -- statement: work_last_checkpoint
 SELECT checkpoint_id, sequence_number, global_sequence FROM checkpoints
@@ -970,7 +982,8 @@ RETURNING work_item_id;
 
 -- statement: work_copy
 -- What a retry takes over from the item that has ended.
-SELECT status, task_id, work_type, input_data, priority, max_retries, timeout_us, unique_key, title, limit_key
+SELECT status, task_id, work_type, input_data, output_data, value_digest, priority, max_retries, timeout_us, unique_key, title,
+       limit_key
 FROM work_items WHERE work_item_id = :id;
 
 -- statement: work_keys_free  engine: sqlite
@@ -1073,7 +1086,7 @@ SELECT work_item_id, task_id, work_type, status, priority, lease_holder, lease_a
        retry_count, max_retries, input_data, output_data, error_message, created_at, started_at, completed_at, updated_at,
        lease_token, lease_via, revision, run_after, unique_key, timeout_us, deadline_at, failure_count, crash_count,
        failure_kind, attempt_outcome, progress, retried_from, schedule_name, waits_for, has_dependents, claim_key, title,
-       limit_key, rowid
+       limit_key, value_digest, rowid
 FROM work_items WHERE work_item_id = :id;
 
 -- statement: work_find  engine: postgres
@@ -1081,7 +1094,7 @@ SELECT work_item_id, task_id, work_type, status, priority, lease_holder, lease_a
        retry_count, max_retries, input_data, output_data, error_message, created_at, started_at, completed_at, updated_at,
        lease_token, lease_via, revision, run_after, unique_key, timeout_us, deadline_at, failure_count, crash_count,
        failure_kind, attempt_outcome, progress, retried_from, schedule_name, waits_for, has_dependents, claim_key, title,
-       limit_key, 0
+       limit_key, value_digest, 0
 FROM work_items WHERE work_item_id = :id;
 
 -- statement: work_list  engine: sqlite
@@ -1090,7 +1103,7 @@ SELECT work_item_id, task_id, work_type, status, priority, lease_holder, lease_a
        retry_count, max_retries, input_data, output_data, error_message, created_at, started_at, completed_at, updated_at,
        lease_token, lease_via, revision, run_after, unique_key, timeout_us, deadline_at, failure_count, crash_count,
        failure_kind, attempt_outcome, progress, retried_from, schedule_name, waits_for, has_dependents, claim_key, title,
-       limit_key, rowid
+       limit_key, value_digest, rowid
 FROM work_items
 WHERE rowid < :before_row AND (:type IS NULL OR work_type = :type) AND (:status IS NULL OR status = :status)
   AND (:failure_kind IS NULL OR failure_kind = :failure_kind) AND (:worker IS NULL OR lease_holder = :worker)
@@ -1102,7 +1115,7 @@ SELECT work_item_id, task_id, work_type, status, priority, lease_holder, lease_a
        retry_count, max_retries, input_data, output_data, error_message, created_at, started_at, completed_at, updated_at,
        lease_token, lease_via, revision, run_after, unique_key, timeout_us, deadline_at, failure_count, crash_count,
        failure_kind, attempt_outcome, progress, retried_from, schedule_name, waits_for, has_dependents, claim_key, title,
-       limit_key, 0
+       limit_key, value_digest, 0
 FROM work_items
 WHERE (CAST(:before_id AS text) IS NULL OR created_at < :before_at
        OR (created_at = :before_at AND work_item_id < CAST(:before_id AS text)))
@@ -1118,7 +1131,7 @@ SELECT work_item_id, task_id, work_type, status, priority, lease_holder, lease_a
        retry_count, max_retries, input_data, output_data, error_message, created_at, started_at, completed_at, updated_at,
        lease_token, lease_via, revision, run_after, unique_key, timeout_us, deadline_at, failure_count, crash_count,
        failure_kind, attempt_outcome, progress, retried_from, schedule_name, waits_for, has_dependents, claim_key, title,
-       limit_key, rowid
+       limit_key, value_digest, rowid
 FROM work_items INDEXED BY idx_work_items_task
 WHERE task_id = :task_id AND rowid < :before_row
   AND (:type IS NULL OR work_type = :type) AND (:status IS NULL OR status = :status)
@@ -1131,7 +1144,7 @@ SELECT work_item_id, task_id, work_type, status, priority, lease_holder, lease_a
        retry_count, max_retries, input_data, output_data, error_message, created_at, started_at, completed_at, updated_at,
        lease_token, lease_via, revision, run_after, unique_key, timeout_us, deadline_at, failure_count, crash_count,
        failure_kind, attempt_outcome, progress, retried_from, schedule_name, waits_for, has_dependents, claim_key, title,
-       limit_key, 0
+       limit_key, value_digest, 0
 FROM work_items
 WHERE task_id = CAST(:task_id AS text)
   AND (CAST(:before_id AS text) IS NULL OR created_at < :before_at
@@ -1552,7 +1565,7 @@ SELECT work_item_id, task_id, work_type, status, priority, lease_holder, lease_a
        retry_count, max_retries, input_data, output_data, error_message, created_at, started_at, completed_at, updated_at,
        lease_token, lease_via, revision, run_after, unique_key, timeout_us, deadline_at, failure_count, crash_count,
        failure_kind, attempt_outcome, progress, retried_from, schedule_name, waits_for, has_dependents, claim_key, title,
-       limit_key, rowid
+       limit_key, value_digest, rowid
 FROM work_items
 WHERE task_id = :task_id
   AND (status IN ('pending', 'expired') OR (status = 'in_progress' AND lease_expires_at <= :lease_now))
@@ -1563,7 +1576,7 @@ SELECT work_item_id, task_id, work_type, status, priority, lease_holder, lease_a
        retry_count, max_retries, input_data, output_data, error_message, created_at, started_at, completed_at, updated_at,
        lease_token, lease_via, revision, run_after, unique_key, timeout_us, deadline_at, failure_count, crash_count,
        failure_kind, attempt_outcome, progress, retried_from, schedule_name, waits_for, has_dependents, claim_key, title,
-       limit_key, 0
+       limit_key, value_digest, 0
 FROM work_items
 WHERE task_id = :task_id
   AND (status IN ('pending', 'expired') OR (status = 'in_progress' AND lease_expires_at <= :lease_now))
@@ -1588,7 +1601,7 @@ ORDER BY sequence_number LIMIT :limit;
 
 -- statement: task_answers
 -- Completed responses of the task's keys.
-SELECT idempotency_key, task_id, work_item_id, request_hash, status, lock_holder, takeover, response_data, lock_token,
+SELECT idempotency_key, task_id, work_item_id, request_hash, status, lock_holder, takeover, response_data, value_digest, lock_token,
        attempts, created_at, completed_at, expires_at
 FROM idempotency_keys
 WHERE task_id = :task_id AND status = 'completed' AND (expires_at IS NULL OR expires_at > :now)

@@ -137,7 +137,7 @@ SET status = 'in_progress', lease_holder = :worker, lease_acquired_at = :lease_n
     revision = revision + 1, updated_at = :now
 WHERE rowid IN (SELECT row FROM by_type WHERE place <= room ORDER BY claim_key, row LIMIT :limit)
 RETURNING work_item_id, task_id, work_type, input_data, lease_token, retry_count + 1, max_retries, priority,
-          lease_expires_at, deadline_at, lease_acquired_at, claim_key,
+          lease_expires_at, deadline_at, lease_acquired_at, claim_key, value_digest,
           (SELECT t.status FROM tasks t WHERE t.task_id = work_items.task_id) = 'pending';
 
 -- statement: work_claim_limited  engine: postgres
@@ -217,7 +217,7 @@ claimed AS (
     FROM clock c WHERE w.ctid = ANY(ARRAY(SELECT row FROM picked))
     RETURNING w.work_item_id, w.task_id, w.work_type, w.input_data, w.lease_token, w.retry_count + 1 AS attempt,
               w.max_retries, w.priority, w.lease_expires_at, w.deadline_at, w.lease_acquired_at, w.claim_key,
-              w.item_no),
+              w.value_digest, w.item_no),
 taken AS (
     DELETE FROM work_ready
     WHERE ctid = ANY(ARRAY(SELECT entry FROM picked WHERE item_no = ANY(ARRAY(SELECT item_no FROM claimed))))),
@@ -231,7 +231,7 @@ started AS (
     UPDATE tasks t SET status = 'running', updated_at = c.at, revision = t.revision + 1
     FROM waiting CROSS JOIN clock c WHERE t.task_id = waiting.task_id)
 SELECT work_item_id, task_id, work_type, input_data, lease_token, attempt, max_retries, priority, lease_expires_at,
-       deadline_at, lease_acquired_at, claim_key, false
+       deadline_at, lease_acquired_at, claim_key, value_digest, false
 FROM claimed;
 
 -- statement: limit_explain

@@ -202,17 +202,11 @@ TIDE_API TIDE_MUST_CHECK tide_status tide_idempotency_delete(tide_store *store, 
 TIDE_API TIDE_MUST_CHECK tide_status tide_idempotency_clean(tide_store *store, int64_t keep_us,
                                                             int64_t *removed, tide_error *err);
 
-typedef struct tide_idempotency_checked {
-    int64_t checked;
-    int64_t unchecked; /* written by plain SQL, or before there were digests */
-    int64_t damaged;
-} tide_idempotency_checked;
-
-/* Compare every stored response with its digest; fn is called per finding. TIDE_E_DAMAGED: there
- * were findings. */
+/* Compare every stored response with its digest; fn is called per finding, *out is added to.
+ * TIDE_E_DAMAGED: there were findings. */
 TIDE_API TIDE_MUST_CHECK tide_status tide_idempotency_verify(tide_store *store,
                                                              tide_store_finding_fn *fn, void *arg,
-                                                             tide_idempotency_checked *out,
+                                                             tide_values_checked *out,
                                                              tide_error *err);
 
 TIDE_END_DECLS

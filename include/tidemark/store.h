@@ -149,6 +149,14 @@ typedef void tide_store_finding_fn(void *arg, const char *finding);
 TIDE_API TIDE_MUST_CHECK tide_status tide_store_verify(tide_store *store, tide_store_finding_fn *fn,
                                                        void *arg, tide_error *err);
 
+/* Stored values that were compared with their digests (tide_idempotency_verify,
+ * tide_work_verify). */
+typedef struct tide_values_checked {
+    int64_t checked;
+    int64_t unchecked; /* written by plain SQL, or before there were digests */
+    int64_t damaged;
+} tide_values_checked;
+
 /* Write a consistent copy to path, which must not exist, while others go on writing. The copy
  * appears under its name only when it is complete, checked and synced; opening it starts a new
  * epoch. SQLite only: TIDE_E_UNSUPPORTED on PostgreSQL, whose own tools do this. */

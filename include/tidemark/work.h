@@ -636,6 +636,15 @@ TIDE_API TIDE_MUST_CHECK tide_status tide_schedule_pause(tide_store *store, cons
 TIDE_API TIDE_MUST_CHECK tide_status tide_schedule_remove(tide_store *store, const char *name,
                                                           tide_error *err);
 
+/* ---- damage ---- */
+
+/* An input or output that is not what was written is not served: reads fail with TIDE_E_DAMAGED,
+ * and a claim ends the item as failed and takes the next one. Compare those of all items with their
+ * digests; fn is called per finding, *out is added to. TIDE_E_DAMAGED: there were findings. */
+TIDE_API TIDE_MUST_CHECK tide_status tide_work_verify(tide_store *store, tide_store_finding_fn *fn,
+                                                      void *arg, tide_values_checked *out,
+                                                      tide_error *err);
+
 /* ---- resuming a task ---- */
 
 /* What a resumer needs, read in one snapshot, under a lease on the task ("task/<id>", lease.h) that

@@ -32,19 +32,25 @@ tide_digest128 tide_digest128_of(tide_view bytes)
     return make_canonical(XXH3_128bits(bytes.ptr, bytes.len));
 }
 
-tide_digest128 tide_digest_chain(tide_digest128 previous, tide_view record)
+tide_digest128 tide_digest128_of_parts(const tide_view *parts, size_t count)
 {
     XXH3_state_t state;
     XXH3_INITSTATE(&state);
     XXH_errorcode rc = XXH3_128bits_reset(&state);
     assert(rc == XXH_OK); /* fails only on a NULL state */
-    rc = XXH3_128bits_update(&state, previous.bytes, sizeof previous.bytes);
-    assert(rc == XXH_OK);
-    if (record.len > 0) {
-        rc = XXH3_128bits_update(&state, record.ptr, record.len);
-        assert(rc == XXH_OK);
-    }
+    for (size_t i = 0; i < count; i++)
+        if (parts[i].len > 0) {
+            rc = XXH3_128bits_update(&state, parts[i].ptr, parts[i].len);
+            assert(rc == XXH_OK);
+        }
     return make_canonical(XXH3_128bits_digest(&state));
+}
+
+tide_digest128 tide_digest_chain(tide_digest128 previous, tide_view record)
+{
+    const tide_view parts[] = {tide_view_bytes((const char *)previous.bytes, sizeof previous.bytes),
+                               record};
+    return tide_digest128_of_parts(parts, sizeof parts / sizeof parts[0]);
 }
 
 bool tide_digest128_equal(const tide_digest128 *a, const tide_digest128 *b)

@@ -34,6 +34,8 @@ typedef struct tide_digest128 {
 } tide_digest128;
 
 tide_digest128 tide_digest128_of(tide_view bytes);
+/* Of the parts, one behind the other. */
+tide_digest128 tide_digest128_of_parts(const tide_view *parts, size_t count);
 
 /* The digest of a history that ends in record, given the digest of the history before it. */
 tide_digest128 tide_digest_chain(tide_digest128 previous, tide_view record);

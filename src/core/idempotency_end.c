@@ -78,10 +78,8 @@ static tide_status store_answer(tide_tx *tx, const token_call *call,
                                 const tide_idempotency_row *row, int64_t now_us, int64_t *changed,
                                 tide_error *err)
 {
-    int64_t digest = 0;
-    if (call->response.ptr)
-        TIDE_TRY(tide_value_digest(&digest, TIDE_IDEMPOTENCY_VALUE, tide_view_of(call->name),
-                                   call->response, err));
+    const int64_t digest =
+        tide_value_digest(TIDE_IDEMPOTENCY_VALUE, tide_view_of(call->name), call->response);
     return tide_tx_exec(
         tx, TIDE_SQL_IDEMPOTENCY_FINISH, changed, err, tide_bind_text("name", call->name),
         TIDE_BIND_IF(call->response.ptr, tide_bind_i64("digest", digest)),

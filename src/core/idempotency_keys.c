@@ -6,14 +6,12 @@
 #include <string.h>
 
 #include "base/arena.h"
-#include "base/buffer.h"
 #include "base/cleanup.h"
 #include "base/interface/caller.h"
 #include "base/interface/sized.h"
 #include "core/idempotency_keys.h"
 #include "core/idempotency_row.h"
 #include "core/value_digest.h"
-#include "store/migration.h"
 #include "store/statement.h"
 #include "tidemark_sql.h"
 
@@ -111,8 +109,7 @@ static tide_status find_key(tide_tx *tx, void *arg, tide_error *err)
     if (key->has_response) {
         const tide_view response = tide_query_col_text(query);
         if (!tide_query_col_is_null(query))
-            TIDE_TRY(tide_value_digest_check(tide_query_col_i64(query), TIDE_IDEMPOTENCY_VALUE,
-                                             tide_view_of(p->name), response, err));
+            TIDE_TRY(tide_idempotency_row_check(tide_query_col_i64(query), p->name, response, err));
         key->response.ptr = tide_arena_text(&p->arena, response);
         key->response.len = response.len;
         TIDE_NEED_MEMORY(key->response.ptr, err);
@@ -285,60 +282,12 @@ tide_status tide_idempotency_clean(tide_store *store, int64_t keep_us, int64_t *
 
 /* ---- verify ---- */
 
-typedef struct verify_page {
-    tide_store_finding_fn *fn;
-    void *arg;
-    tide_idempotency_checked *sum;
-    tide_idempotency_checked before; /* a page that runs again counts once */
-    char after[TIDE_IDEMPOTENCY_KEY_MAX + 1];
-    char last[TIDE_IDEMPOTENCY_KEY_MAX + 1];
-    int count;
-} verify_page;
-
-static tide_status verify_rows(tide_tx *tx, void *arg, tide_error *err)
-{
-    verify_page *p = arg;
-    *p->sum = p->before;
-    p->count = 0;
-    TIDE_QUERY(query, tx, TIDE_SQL_IDEMPOTENCY_VERIFY, err, tide_bind_text("after", p->after),
-               tide_bind_i64("limit", PAGE));
-    TIDE_EACH(tide_query_step(query, err)) {
-        tide_error why = {0};
-        const tide_view name = tide_query_col_text(query);
-        const tide_view response = tide_query_col_text(query);
-        tide_view_copy(p->last, sizeof p->last, name);
-        p->count++;
-        if (tide_query_col_is_null(query)) {
-            p->sum->unchecked++;
-            continue;
-        }
-        const tide_status status = tide_value_digest_check(
-            tide_query_col_i64(query), TIDE_IDEMPOTENCY_VALUE, name, response, &why);
-        if (status < TIDE_OK && status != TIDE_E_DAMAGED)
-            return tide_fail(err, status, "%s", why.text);
-        p->sum->checked++;
-        if (status == TIDE_E_DAMAGED) {
-            p->sum->damaged++;
-            p->fn(p->arg, why.text);
-        }
-    }
-    return TIDE_OK;
-}
-
 tide_status tide_idempotency_verify(tide_store *store, tide_store_finding_fn *fn, void *arg,
-                                    tide_idempotency_checked *out, tide_error *err)
+                                    tide_values_checked *out, tide_error *err)
 {
     TIDE_NEED(store && fn && out, err);
-    *out = (tide_idempotency_checked){0};
-    verify_page p = {.fn = fn, .arg = arg, .sum = out};
-    if (tide_store_is_older(store)) /* it has no digests yet */
-        return TIDE_OK;
-    do {
-        p.before = *out;
-        TIDE_TRY(tide_store_read(store, verify_rows, &p, err));
-        memcpy(p.after, p.last, sizeof p.after);
-    } while (p.count == PAGE);
-    return out->damaged == 0 ? TIDE_OK
-                             : tide_fail(err, TIDE_E_DAMAGED,
-                                         "%" PRId64 " stored responses are damaged", out->damaged);
+    static const tide_value_table responses = {.page = TIDE_SQL_IDEMPOTENCY_VERIFY,
+                                               .what = TIDE_IDEMPOTENCY_VALUE,
+                                               .kinds = {TIDE_IDEMPOTENCY_VALUE}};
+    return tide_values_verify(store, &responses, fn, arg, out, err);
 }

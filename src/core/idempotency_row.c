@@ -160,6 +160,14 @@ tide_status tide_idempotency_row_look(tide_tx *tx, const char *name,
     return TIDE_OK;
 }
 
+tide_status tide_idempotency_row_check(int64_t digest, const char *name, tide_view response,
+                                       tide_error *err)
+{
+    const tide_view key = tide_view_of(name);
+    return tide_value_digest_check(digest, tide_value_digest(TIDE_IDEMPOTENCY_VALUE, key, response),
+                                   TIDE_IDEMPOTENCY_VALUE, key, err);
+}
+
 tide_status tide_idempotency_row_answer(tide_tx *tx, const char *name, int64_t token, char **out,
                                         size_t *out_len, bool *has_response, tide_error *err)
 {
@@ -170,8 +178,7 @@ tide_status tide_idempotency_row_answer(tide_tx *tx, const char *name, int64_t t
         return TIDE_OK;
     const tide_view answer = tide_query_col_text(query);
     if (!tide_query_col_is_null(query))
-        TIDE_TRY(tide_value_digest_check(tide_query_col_i64(query), TIDE_IDEMPOTENCY_VALUE,
-                                         tide_view_of(name), answer, err));
+        TIDE_TRY(tide_idempotency_row_check(tide_query_col_i64(query), name, answer, err));
     char *copy = malloc(answer.len + 1);
     TIDE_NEED_MEMORY(copy, err);
     memcpy(copy, answer.ptr, answer.len);

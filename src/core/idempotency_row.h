@@ -53,6 +53,10 @@ TIDE_MUST_CHECK tide_status tide_idempotency_row_look(tide_tx *tx, const char *n
 
 #define TIDE_IDEMPOTENCY_VALUE "response" /* kind of its digest (value_digest.h) */
 
+/* TIDE_E_DAMAGED: this is not the response that was stored with this digest. */
+TIDE_MUST_CHECK tide_status tide_idempotency_row_check(int64_t digest, const char *name,
+                                                       tide_view response, tide_error *err);
+
 /* The answer that this token gave: *out, with a NUL behind it, is the caller's; untouched when the
  * answer is null. TIDE_NONE: the row is gone, or is another's by now. */
 TIDE_MUST_CHECK tide_status tide_idempotency_row_answer(tide_tx *tx, const char *name,

@@ -17,5 +17,11 @@
 #define TIDE_VERIFY_FIRST_US INT64_C(3600000000)
 #define TIDE_VERIFY_EVERY_US INT64_C(604800000000)
 
+/* Pages, indexes, schema and values. fn is called per finding. TIDE_E_DAMAGED: there were
+ * findings. */
+TIDE_MUST_CHECK tide_status tide_store_verify_all(tide_store *store, tide_store_finding_fn *fn,
+                                                  void *arg, tide_values_checked *out,
+                                                  tide_error *err);
+
 /* The argument is a tide_store_watch with a store. */
 extern const tide_step tide_step_store_verify;

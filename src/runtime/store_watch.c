@@ -137,6 +137,25 @@ static void note_success(tide_store_watch *watch)
     watch->status = TIDE_OK;
 }
 
+/* Callers that read the same row again and again are counted, and logged once in a while. */
+static void report_damage(tide_store_watch *watch, const char *text)
+{
+    bool is_logged = false;
+    (void)pthread_mutex_lock(&watch->lock);
+    is_logged = watch->damage_logged_us != 0 &&
+                now_us(watch) - watch->damage_logged_us < TIDE_STORE_DAMAGE_US;
+    if (!is_logged)
+        watch->damage_logged_us = now_us(watch);
+    (void)pthread_mutex_unlock(&watch->lock);
+    tide_series_add(tide_metrics_series(watch->metrics, TIDE_METRIC_STORE_DAMAGED,
+                                        tide_store_name(watch->store)),
+                    1);
+    if (!is_logged)
+        tide_log_write(watch->log, TIDE_LOG_ERROR, "damage was read; it is not served",
+                       TIDE_F("store", tide_store_name(watch->store)), TIDE_F("finding", text),
+                       TIDE_F_END);
+}
+
 static void report_call(void *arg, tide_status status, const char *text)
 {
     tide_store_watch *watch = arg;
@@ -147,9 +166,7 @@ static void report_call(void *arg, tide_status status, const char *text)
         note_success(watch);
     (void)pthread_mutex_unlock(&watch->lock);
     if (status == TIDE_E_DAMAGED)
-        tide_series_add(tide_metrics_series(watch->metrics, TIDE_METRIC_STORE_DAMAGED,
-                                            tide_store_name(watch->store)),
-                        1);
+        report_damage(watch, text);
     if (status < TIDE_OK)
         tide_series_add(tide_metrics_series(watch->metrics, TIDE_METRIC_STORE_FAILURES,
                                             tide_store_name(watch->store),
@@ -245,7 +262,7 @@ tide_status tide_store_watch_probe(tide_store_watch *watch, tide_error *err)
 
 static bool is_soft(tide_status status)
 {
-    return status == TIDE_E_BUSY || status == TIDE_E_OUTCOME_UNKNOWN;
+    return status == TIDE_E_BUSY || status == TIDE_E_OUTCOME_UNKNOWN || status == TIDE_E_DAMAGED;
 }
 
 /* Under the lock. */

@@ -7,11 +7,12 @@
  *     tide_step_store_probe  a tiny read every second, and a write while writes fail
  *     brackets             tide_store_watch_begin and _end around calls whose duration matters
  *
- *     refused, read-only, damaged, another store         down at once
+ *     refused, read-only, another store                  down at once
  *     full                                               down at once, for STORE_FULL_US at least:
  *                                                        a small write may find room where a large
  *                                                        one does not
- *     busy (locked), outcome of a commit unknown         down when nothing succeeds for
+ *     busy (locked), outcome of a commit unknown, damaged (it may be one value)
+ *                                                        down when nothing succeeds for
  *                                                        STORE_SOFT_US
  *     a bracket that does not end                        down after STORE_HANG_US
  *
@@ -35,6 +36,7 @@ enum { TIDE_STORE_REASON_MAX = 256 };
 #define TIDE_STORE_SOFT_US INT64_C(3000000)
 #define TIDE_STORE_HANG_US INT64_C(3000000)
 #define TIDE_STORE_FULL_US INT64_C(5000000)
+#define TIDE_STORE_DAMAGE_US INT64_C(1000000) /* between two log lines */
 #define TIDE_STORE_BRIEF_US INT64_C(10000000)
 
 /* Calls that must not take long. */
@@ -59,10 +61,11 @@ typedef struct tide_store_watch {
     tide_status status;                         /* of the last failure */
     char reason[TIDE_STORE_REASON_MAX];
     bool is_logged_down;
-    int64_t down_us;         /* when it was logged as down */
-    int64_t brief_failures;  /* not logged yet; being busy is none */
-    int64_t brief_logged_us; /* 0: never */
-    int64_t disk_free;       /* bytes, of a store that is a file; -1: not known */
+    int64_t down_us;          /* when it was logged as down */
+    int64_t brief_failures;   /* not logged yet; being busy is none */
+    int64_t brief_logged_us;  /* 0: never */
+    int64_t damage_logged_us; /* 0: never */
+    int64_t disk_free;        /* bytes, of a store that is a file; -1: not known */
     int64_t disk_size;
 } tide_store_watch;
 

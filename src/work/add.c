@@ -185,6 +185,7 @@ static void put_item(tide_json *json, const tide_item_batch *b, const tide_item_
     put_text(json, "title", item->title);
     put_text(json, "limit_key", item->limit_key);
     put_text(json, "input", item->input);
+    put_number(json, "digest", tide_item_input_digest(plan->added->work_item_id, item->input));
     tide_json_key(json, "at");
     tide_item_json_time(json, b->tx, now_us + plan->position);
     if (tide_store_engine(tide_tx_store(b->tx)) == TIDE_ENGINE_POSTGRES) /* SQLite computes it */

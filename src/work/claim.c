@@ -20,6 +20,7 @@
 #include "base/interface/caller.h"
 #include "base/interface/sized.h"
 #include "core/lease_clock.h"
+#include "store/engine.h"
 #include "store/statement.h"
 #include "tidemark_sql.h"
 #include "work/item.h"
@@ -166,6 +167,19 @@ static tide_status measure_waits(tide_tx *tx, const tide_claim *c, tide_error *e
     return TIDE_OK;
 }
 
+/* It is claimed all the same, so that nobody else is given it meanwhile. */
+static tide_status note_damaged(tide_claim *c, const tide_work_claimed *item, const tide_error *why,
+                                tide_error *err)
+{
+    tide_claim_damaged *damaged = tide_arena_alloc(c->out->memory, sizeof *damaged);
+    if (!damaged)
+        return tide_no_memory(err);
+    *damaged = (tide_claim_damaged){
+        .id = item->work_item_id, .token = item->lease_token, .why = *why, .next = c->damaged};
+    c->damaged = damaged;
+    return TIDE_OK;
+}
+
 tide_status tide_claim_read(tide_query *query, tide_claim *c, tide_error *err)
 {
     tide_work_claims *out = c->out;
@@ -186,9 +200,16 @@ tide_status tide_claim_read(tide_query *query, tide_claim *c, tide_error *err)
     const int64_t acquired_at_us = tide_row_time(&row);
     item->lease_us = item->lease_expires_at_us - acquired_at_us;
     c->keys[out->count] = tide_query_col_i64(query);
-    measure_wait(item, c->keys[out->count++], acquired_at_us);
+    measure_wait(item, c->keys[out->count], acquired_at_us);
+    TIDE_TRY(tide_row_end(&row, err));
+    tide_error why = {0};
+    const tide_status status = tide_item_check_digest(
+        query, item->work_item_id, tide_item_input_digest(item->work_item_id, item->input), &why);
     c->is_first = tide_query_col_bool(query) || c->is_first;
-    return tide_row_end(&row, err);
+    if (status == TIDE_E_DAMAGED)
+        return note_damaged(c, item, &why, err);
+    out->count++;
+    return TIDE_OK;
 }
 
 /* RETURNING keeps no order. The keys are few and mostly sorted: insertion keeps what is equal as it came. */
@@ -384,6 +405,7 @@ tide_status tide_claim_reset(tide_claim *c, tide_tx *tx, tide_error *err)
     c->out->count = 0;
     c->out->next_due_us = -1;
     c->failure = TIDE_OK;
+    c->damaged = NULL;
     tide_arena_reset(c->out->memory);
     return tide_tx_identity(tx, &c->out->identity, err);
 }
@@ -406,7 +428,7 @@ tide_status tide_claim_take(tide_tx *tx, tide_claim *c, tide_error *err)
     tide_item_notify(&wakes, tx);
     if (c->out->count > 0)
         tide_item_notify_due(tx, c->lease_us);
-    c->is_vain = c->out->count == 0 && changed == 0;
+    c->is_vain = c->out->count == 0 && !c->damaged && changed == 0;
     return c->out->count > 0 ? TIDE_OK : TIDE_NONE;
 }
 
@@ -468,13 +490,34 @@ void tide_claim_done(tide_claim *c)
     c->keys = NULL;
 }
 
+/* Where this fails, their leases run out, and the next claim finds them. */
+static void end_damaged(tide_store *store, tide_claim *c)
+{
+    for (const tide_claim_damaged *at = c->damaged; at; at = at->next) {
+        tide_error ignored;
+        const tide_work_failure failure = {TIDE_WORK_FAILURE_INIT, .work_item_id = at->id,
+                                           .token = at->token, .error = at->why.text,
+                                           .is_final = true};
+        tide_store_report_call(store, TIDE_E_DAMAGED, false, &at->why);
+        TIDE_IGNORE(tide_work_fail(store, &failure, NULL, &ignored));
+    }
+    c->damaged = NULL;
+}
+
 tide_status tide_claim_rest(tide_store *store, tide_claim *c, tide_error *err)
 {
     tide_status status = TIDE_OK;
-    if (c->out->count == 0)
-        status = tide_store_write(store, claim_items, c, err);
-    if (status == TIDE_E_NOT_FOUND && c->is_vain)
-        status = TIDE_NONE;
+    bool was_damaged = false;
+    end_damaged(store, c);
+    do {
+        if (c->out->count == 0)
+            status = tide_store_write(store, claim_items, c, err);
+        if (status == TIDE_E_NOT_FOUND && c->is_vain)
+            status = TIDE_NONE;
+        was_damaged = status >= TIDE_OK && c->damaged;
+        if (was_damaged)
+            end_damaged(store, c);
+    } while (status == TIDE_NONE && was_damaged); /* all that it found: others may be sound */
     return tide_claim_end(store, c, status);
 }
 

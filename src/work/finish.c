@@ -97,6 +97,8 @@ static tide_status begin_finish(tide_query **query, tide_tx *tx, const tide_work
     tide_query_bind_text(*query, "id", result->work_item_id);
     tide_query_bind_i64(*query, "token", result->token);
     tide_query_bind_text(*query, "output", result->output);
+    tide_query_bind_i64(*query, "digest",
+                        tide_item_output_digest(result->work_item_id, result->output));
     if (tide_store_engine(tide_tx_store(tx)) == TIDE_ENGINE_POSTGRES)
         tide_query_bind_bool(*query, "is_plain", false);
     return TIDE_OK;

@@ -9,9 +9,11 @@
 #include "base/buffer.h"
 #include "base/cleanup.h"
 #include "base/digest.h"
+#include "base/interface/caller.h"
 #include "base/text/json_canon.h"
 #include "base/text/timefmt.h"
 #include "base/text/utf8.h"
+#include "core/value_digest.h"
 #include "store/statement.h"
 #include "tidemark_sql.h"
 
@@ -135,6 +137,10 @@ void tide_item_json_time(tide_json *json, tide_tx *tx, int64_t us)
 
 /* ---- rows ---- */
 
+static const tide_value_table values_of_items = {.page = TIDE_SQL_WORK_VERIFY,
+                                                 .what = "input or output of work item",
+                                                 .kinds = {"input", "output"}};
+
 const char *tide_row_text(tide_row *row)
 {
     const bool is_null = tide_query_col_is_null(row->query);
@@ -158,6 +164,33 @@ tide_status tide_row_end(const tide_row *row, tide_error *err)
         return TIDE_OK;
     return tide_fail(err, TIDE_E_LIMIT, "more than %zu MiB in one answer: ask for less",
                      row->arena->max >> 20);
+}
+
+int64_t tide_item_input_digest(const char *id, const char *input)
+{
+    return tide_value_digest(values_of_items.kinds[0], tide_view_of(id), tide_view_of(input));
+}
+
+int64_t tide_item_output_digest(const char *id, const char *output)
+{
+    return tide_value_digest(values_of_items.kinds[1], tide_view_of(id), tide_view_of(output));
+}
+
+tide_status tide_item_check_digest(tide_query *query, const char *id, int64_t found,
+                                   tide_error *err)
+{
+    const bool is_unchecked = tide_query_col_is_null(query);
+    const int64_t stored = tide_query_col_i64(query);
+    if (is_unchecked)
+        return TIDE_OK;
+    return tide_value_digest_check(stored, found, values_of_items.what, tide_view_of(id), err);
+}
+
+tide_status tide_work_verify(tide_store *store, tide_store_finding_fn *fn, void *arg,
+                             tide_values_checked *out, tide_error *err)
+{
+    TIDE_NEED(store && fn && out, err);
+    return tide_values_verify(store, &values_of_items, fn, arg, out, err);
 }
 
 tide_status tide_item_read(tide_query *query, tide_arena *arena, tide_work_item *out,
@@ -201,10 +234,15 @@ tide_status tide_item_read(tide_query *query, tide_arena *arena, tide_work_item 
     out->claim_key = tide_query_col_i64(query);
     out->title = tide_row_text(&row);
     out->limit_key = tide_row_text(&row);
+    TIDE_TRY(tide_row_end(&row, err));
+    TIDE_TRY(tide_item_check_digest(query, out->work_item_id,
+                                    tide_item_input_digest(out->work_item_id, out->input) ^
+                                        tide_item_output_digest(out->work_item_id, out->output),
+                                    err));
     const int64_t at = tide_query_col_i64(query);
     if (position)
         *position = at;
-    return tide_row_end(&row, err);
+    return TIDE_OK;
 }
 
 /* ---- lists ---- */

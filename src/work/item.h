@@ -82,6 +82,14 @@ const char *tide_row_text(tide_row *row); /* NULL for NULL */
 int64_t tide_row_time(tide_row *row);     /* 0 for NULL and for what is no time */
 TIDE_MUST_CHECK tide_status tide_row_end(const tide_row *row, tide_error *err);
 
+/* Digests of an item's values (core/value_digest.h); NULL: 0. */
+int64_t tide_item_input_digest(const char *id, const char *input);
+int64_t tide_item_output_digest(const char *id, const char *output);
+/* The next column of the row is the digest; found is that of the values in the row. TIDE_E_DAMAGED: they are
+ * not what was written. */
+TIDE_MUST_CHECK tide_status tide_item_check_digest(tide_query *query, const char *id, int64_t found,
+                                                   tide_error *err);
+
 /* All columns of an item, as work_find lists them. *position is its place in the order of insertion (SQLite). */
 TIDE_MUST_CHECK tide_status tide_item_read(tide_query *query, tide_arena *arena,
                                            tide_work_item *out, int64_t *position, tide_error *err);

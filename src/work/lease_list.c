@@ -59,6 +59,8 @@ tide_status tide_lease_list_bind(tide_query *query, const char *name, const tide
             tide_json_key(&json, "output");
             tide_json_text(&json, list[i].output);
         }
+        tide_json_key(&json, "digest");
+        tide_json_i64(&json, tide_item_output_digest(list[i].id, list[i].output));
         tide_json_object_end(&json);
     }
     tide_json_array_end(&json);
@@ -82,7 +84,22 @@ tide_status tide_lease_list_put_element(tide_buffer *array, const char *text)
     return tide_buffer_append_byte(array, '"');
 }
 
-typedef enum list_column { LIST_IDS, LIST_TOKENS, LIST_OUTPUTS } list_column;
+typedef enum list_column { LIST_IDS, LIST_TOKENS, LIST_DIGESTS, LIST_OUTPUTS } list_column;
+
+static tide_status put_column(tide_buffer *array, const tide_lease_list *held, list_column column)
+{
+    switch (column) {
+    case LIST_TOKENS:
+        return tide_buffer_append_decimal(array, held->token);
+    case LIST_DIGESTS:
+        return tide_buffer_append_decimal(array, tide_item_output_digest(held->id, held->output));
+    case LIST_IDS:
+        return tide_lease_list_put_element(array, held->id);
+    case LIST_OUTPUTS:
+        break;
+    }
+    return tide_lease_list_put_element(array, held->output);
+}
 
 static tide_status put_array(tide_buffer *array, const tide_lease_list *list, int count,
                              list_column column)
@@ -91,10 +108,7 @@ static tide_status put_array(tide_buffer *array, const tide_lease_list *list, in
     for (int i = 0; i < count; i++) {
         if (i > 0)
             TIDE_TRY(tide_buffer_append_byte(array, ','));
-        TIDE_TRY(column == LIST_TOKENS
-                     ? tide_buffer_append_decimal(array, list[i].token)
-                     : tide_lease_list_put_element(array, column == LIST_IDS ? list[i].id
-                                                                             : list[i].output));
+        TIDE_TRY(put_column(array, &list[i], column));
     }
     return tide_buffer_append_byte(array, '}');
 }
@@ -102,8 +116,10 @@ static tide_status put_array(tide_buffer *array, const tide_lease_list *list, in
 tide_status tide_lease_list_bind_arrays(tide_query *query, const tide_lease_list *list, int count,
                                         tide_error *err)
 {
-    static const char *const names[] = {
-        [LIST_IDS] = "ids", [LIST_TOKENS] = "tokens", [LIST_OUTPUTS] = "outputs"};
+    static const char *const names[] = {[LIST_IDS] = "ids",
+                                        [LIST_TOKENS] = "tokens",
+                                        [LIST_DIGESTS] = "digests",
+                                        [LIST_OUTPUTS] = "outputs"};
     for (list_column column = LIST_IDS; column <= LIST_OUTPUTS; column++) {
         TIDE_CLEANUP(tide_buffer_done) tide_buffer array = tide_buffer_of(TIDE_ITEM_LIST_MAX);
         const tide_status status = put_array(&array, list, count, column);

@@ -28,12 +28,12 @@ bool tide_lease_list_has_twins(const tide_lease_list *list, int count);
 /* Forget earlier answers. */
 void tide_lease_list_reset(const tide_lease_list *list, int count);
 
-/* Bind [{"id":..,"token":..,"output":..},..] of those that are still marked as lost. */
+/* Bind [{"id":..,"token":..,"output":..,"digest":..},..] of those that are still marked as lost. */
 TIDE_MUST_CHECK tide_status tide_lease_list_bind(tide_query *query, const char *name,
                                                  const tide_lease_list *list, int count,
                                                  tide_error *err);
 
-/* PostgreSQL: bind all of them as three arrays, :ids, :tokens and :outputs. Cheaper for the server than a list of objects. */
+/* PostgreSQL: bind all of them as arrays: :ids, :tokens, :digests and :outputs. Cheaper for the server than a list of objects. */
 TIDE_MUST_CHECK tide_status tide_lease_list_bind_arrays(tide_query *query,
                                                         const tide_lease_list *list, int count,
                                                         tide_error *err);

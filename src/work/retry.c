@@ -268,6 +268,11 @@ static tide_status read_spec(tide_tx *tx, retry *r, const char *id, tide_work_sp
     *out = (tide_work_spec){TIDE_WORK_SPEC_INIT, .task_id = tide_row_text(&row)};
     out->work_type = tide_row_text(&row);
     out->input = tide_row_text(&row);
+    const char *output = tide_row_text(&row);
+    TIDE_TRY(tide_row_end(&row, err));
+    TIDE_TRY(tide_item_check_digest(
+        query, id, tide_item_input_digest(id, out->input) ^ tide_item_output_digest(id, output),
+        err));
     out->priority = tide_query_col_i64(query);
     out->max_retries = tide_query_col_i64(query);
     out->timeout_us = tide_query_col_i64(query);

@@ -8,12 +8,12 @@
 #include <string.h>
 #include <sys/stat.h>
 
-#include <tidemark/idempotency.h>
 #include <tidemark/identity.h>
 
 #include "base/cleanup.h"
 #include "base/text/utf8.h"
 #include "cli/frame/interrupt.h"
+#include "runtime/store_verify.h"
 #include "store/identity.h"
 #include "store/sqlite/sqlite_file.h"
 #include "store/statement.h"
@@ -205,7 +205,7 @@ static tide_status info(tide_cli *cli, tide_error *err)
 typedef struct findings {
     tide_cli_output *out;
     int64_t count;
-    tide_idempotency_checked values;
+    tide_values_checked values;
 } findings;
 
 static void tell_finding(void *arg, const char *text)
@@ -222,8 +222,7 @@ static void tell_finding(void *arg, const char *text)
 static tide_status look_for_damage(tide_cli *cli, findings *list, tide_error *err)
 {
     TIDE_CLI_STORE(store, cli, TIDE_STORE_AS_IS, err);
-    TIDE_TRY(tide_store_verify(store, tell_finding, list, err));
-    return tide_idempotency_verify(store, tell_finding, list, &list->values, err);
+    return tide_store_verify_all(store, tell_finding, list, &list->values, err);
 }
 
 /* With --json a damaged store is an answer too; any other failure leaves stdout empty. */

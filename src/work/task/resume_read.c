@@ -4,6 +4,7 @@
 
 #include "base/cleanup.h"
 #include "base/list.h"
+#include "core/idempotency_row.h"
 #include "store/statement.h"
 #include "tidemark_sql.h"
 
@@ -62,6 +63,10 @@ static tide_status read_key(tide_query *query, tide_resume *r, tide_idempotency_
     out->policy = tide_row_text(&row);
     out->response = tide_view_of(tide_row_text(&row));
     out->has_response = out->response.ptr != NULL;
+    const bool is_unchecked = tide_query_col_is_null(query);
+    const int64_t digest = tide_query_col_i64(query);
+    if (!is_unchecked && out->has_response)
+        TIDE_TRY(tide_idempotency_row_check(digest, out->name, out->response, err));
     out->lock_token = tide_query_col_i64(query);
     out->attempts = tide_query_col_i64(query);
     out->created_at_us = tide_row_time(&row);

@@ -17,6 +17,7 @@ static tide_status finish_one_in(tide_tx *tx, const tide_lease_list *held, tide_
     tide_query_bind_text(query, "id", held->id);
     tide_query_bind_i64(query, "token", held->token);
     tide_query_bind_text(query, "output", held->output);
+    tide_query_bind_i64(query, "digest", tide_item_output_digest(held->id, held->output));
     const tide_status status = tide_query_one(query, err);
     if (status != TIDE_OK)
         return status < TIDE_OK ? status : TIDE_OK;
@@ -65,6 +66,8 @@ static tide_status run_next(tide_store *store, tide_work_turn *turn, tide_error 
 {
     if (tide_store_engine(store) == TIDE_ENGINE_SQLITE) {
         TIDE_TRY(tide_store_write(store, next_in_a_write, turn, err));
+        if (turn->claim->damaged)
+            return tide_claim_rest(store, turn->claim, err);
         return tide_claim_end(store, turn->claim,
                               turn->claim->out->count > 0 ? TIDE_OK : TIDE_NONE);
     }

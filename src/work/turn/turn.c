@@ -95,6 +95,8 @@ static tide_status defer_finishes(tide_tx *tx, group *g, tide_error *err)
         tide_query_bind_text(query, "id", g->held[0].id);
         tide_query_bind_i64(query, "token", g->held[0].token);
         tide_query_bind_text(query, "output", g->held[0].output);
+        tide_query_bind_i64(query, "digest",
+                            tide_item_output_digest(g->held[0].id, g->held[0].output));
         if (tide_store_engine(tide_tx_store(tx)) == TIDE_ENGINE_POSTGRES)
             tide_query_bind_bool(query, "is_plain", true);
         TIDE_TRY(tide_query_defer_rows(&query, note_one, g, err));

@@ -27,15 +27,24 @@ enum {
     TIDE_TURN_LIMIT = 10,               /* a lone claim of fewer items takes no turn */
 };
 
+/* Claimed, and not what was written: it is ended as failed behind the claim. */
+typedef struct tide_claim_damaged {
+    const char *id;
+    int64_t token;
+    tide_error why;
+    struct tide_claim_damaged *next;
+} tide_claim_damaged;
+
 typedef struct tide_claim {
     const tide_work_claim_request *request;
     int limit;
     int64_t lease_us;
     tide_work_claims *out;
-    int64_t *keys;       /* claim_key of each */
-    bool is_vain;        /* nothing was found, nothing was changed */
-    bool is_first;       /* SQLite: of its task */
-    tide_status failure; /* of reading what was claimed */
+    int64_t *keys;               /* claim_key of each */
+    bool is_vain;                /* nothing was found, nothing was changed */
+    bool is_first;               /* SQLite: of its task */
+    tide_status failure;         /* of reading what was claimed */
+    tide_claim_damaged *damaged; /* in the memory of *out */
 } tide_claim;
 
 /* Plain results: output only. */
