@@ -1,5 +1,7 @@
 /* A question over a metabase: what it names is looked up, pinned and shown. */
 #include <assert.h>
+#include <inttypes.h>
+#include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 
@@ -74,6 +76,24 @@ static tide_status look_place(tide_tx *tx, void *arg, tide_error *err)
     return tide_lake_find_snapshot(tx, &look->out->catalog, look->at, &look->out->snapshot, err);
 }
 
+/* Who may not write (a role with SELECT alone, a hot standby) takes no pin: the grace of clean-up keeps
+ * the files that it reads, and check_place that its snapshot had not expired when it knew them. */
+static bool may_go_unpinned(tide_status status)
+{
+    return status == TIDE_E_DENIED || status == TIDE_E_UNAVAILABLE;
+}
+
+/* Rows that a snapshot shows are removed behind it: where it is still there, all of them were read. */
+static tide_status check_place(tide_tx *tx, const place *where, tide_error *err)
+{
+    char at[32];
+    int64_t found = 0;
+    if (where->is_pinned)
+        return TIDE_OK;
+    (void)snprintf(at, sizeof at, "%" PRId64, where->snapshot);
+    return tide_lake_find_snapshot(tx, &where->catalog, at, &found, err);
+}
+
 static tide_status add_place(search *s, const char *name, place **out, tide_error *err)
 {
     if (s->place_count == CATALOGS_MAX)
@@ -88,8 +108,9 @@ static tide_status add_place(search *s, const char *name, place **out, tide_erro
         status = tide_lake_pin_take(s->lake, fresh->catalog.catalog_id, fresh->snapshot, "query",
                                     time_us + grace_us, &fresh->pin, err);
     }
-    TIDE_TRY(status);
-    fresh->is_pinned = true;
+    if (!may_go_unpinned(status))
+        TIDE_TRY(status);
+    fresh->is_pinned = status == TIDE_OK;
     *out = s->places[s->place_count++] = TIDE_TAKE(fresh);
     return TIDE_OK;
 }
@@ -137,12 +158,15 @@ static tide_status look_thing(tide_tx *tx, void *arg, tide_error *err)
     memcpy(out->schema, schema.name, sizeof out->schema);
     status = tide_lake_find_object(tx, catalog_id, snapshot, schema.id, look->name,
                                    &out->seen.table, err);
-    if (status != TIDE_OK || out->seen.table.kind == TIDE_LAKE_VIEW)
-        return status;
-    const int64_t id = out->seen.table.id;
-    TIDE_TRY(tide_lake_read_columns(tx, catalog_id, snapshot, id, &out->seen.columns,
-                                    &out->seen.column_count, err));
-    return tide_lake_files_read(tx, catalog_id, snapshot, id, &out->files, err);
+    if (status == TIDE_OK && out->seen.table.kind != TIDE_LAKE_VIEW) {
+        const int64_t id = out->seen.table.id;
+        TIDE_TRY(tide_lake_read_columns(tx, catalog_id, snapshot, id, &out->seen.columns,
+                                        &out->seen.column_count, err));
+        TIDE_TRY(tide_lake_files_read(tx, catalog_id, snapshot, id, &out->files, err));
+    }
+    if (status >= TIDE_OK)
+        TIDE_TRY(check_place(tx, out->place, err));
+    return status;
 }
 
 static void free_thing(thing **gone)

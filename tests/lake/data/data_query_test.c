@@ -9,6 +9,7 @@
 #include "lake/catalog.h"
 #include "lake/data.h"
 #include "lake/types.h"
+#include "store/engine.h"
 #include "support/store_fixture.h"
 
 #include "colony/duckdb/duckdb_place.h"
@@ -369,11 +370,33 @@ static void statistics_leave_out_files_that_cannot_have_it(void **state)
     tide_lake_drop_change(change);
 }
 
+static tide_status run_text(tide_tx *tx, void *arg, tide_error *err)
+{
+    return tide_tx_script(tx, arg, err);
+}
+
+/* Seen: a role with SELECT alone could not query, since a query writes a pin. */
+static void who_may_only_read_queries_without_a_pin(void **state)
+{
+    LAKE(t);
+    static char refuse[] = "REVOKE ALL ON lake_pin FROM CURRENT_USER; GRANT SELECT ON lake_pin TO "
+                           "CURRENT_USER";
+    make_catalog(t, "a");
+    (void)make_table(t, "a", "t", "id BIGINT");
+    const int64_t first = append(t, "a", "t", "id\n1\n");
+    (void)append(t, "a", "t", "id\n2\n");
+    assert_ok_err(tide_store_write(t->base->store, run_text, refuse, &t->err), &t->err);
+    assert_string_equal(ask_at(t, 0, "SELECT count(*) FROM a.main.t"), "2\n");
+    assert_string_equal(ask_at(t, first, "SELECT count(*) FROM a.main.t"), "1\n");
+    assert_status(TIDE_E_NOT_FOUND, try_ask(t, "SELECT count(*) FROM b.main.t"));
+}
+
 TEST_FILE()
 {
     const struct CMUnitTest tests[] = {
         STORE_CASE(rows_are_found_at_every_snapshot),
         STORE_CASE(catalogs_are_joined_and_forks_are_apart),
+        STORE_CASE_POSTGRES(who_may_only_read_queries_without_a_pin),
         STORE_CASE_SQLITE(names_need_not_be_whole),
         STORE_CASE_SQLITE(catalogs_may_have_the_names_of_duckdbs_own),
         STORE_CASE_SQLITE(views_show_what_they_name),

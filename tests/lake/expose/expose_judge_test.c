@@ -164,12 +164,44 @@ static void rows_that_do_not_fit_what_is_there_are_refused(void **state)
     end(&c);
 }
 
+/* Seen: ten tries and an error about a unique index. */
+static void a_file_is_in_one_table(void **state)
+{
+    expose_case c = begin(state);
+    stock *s = &c.s;
+    char changes[64];
+    lake_table(&c.l, "books", "main", "u");
+    const int64_t ids[] = {table_id(&c, "t"), table_id(&c, "u"), table_id(&c, "u")};
+    TIDE_CLEANUP(tide_freep)
+    char *ours = stock_rows(s, "SELECT min(path) FROM M.ducklake_data_file");
+    ours[strcspn(ours, "\n")] = '\0';
+    char last[600];
+    (void)snprintf(last, sizeof last, "/data/main/t/%s", ours);
+    const char *const paths[] = {"/files/x.parquet", "/files/x.parquet", last};
+    for (int i = 0; i < 3; i++) {
+        assert_done(s, stock_begin(s) && stock_next(s, 0, 0, 1));
+        const bool is_done =
+            stock_runf(s,
+                       "INSERT INTO M.ducklake_data_file VALUES (%" PRId64 ", %" PRId64 ", %" PRId64
+                       ", NULL, NULL, '%s', false, 'parquet', 1, 100, 10, 0, NULL, NULL, NULL, "
+                       "NULL);",
+                       s->head.next_file, ids[i], s->head.snapshot + 1, paths[i]);
+        (void)snprintf(changes, sizeof changes, "inserted_into_table:%" PRId64, ids[i]);
+        if (i == 0)
+            assert_done(s, is_done && stock_end(s, changes));
+        else
+            assert_refused(s, is_done, "a file is in one table");
+    }
+    end(&c);
+}
+
 TEST_FILE()
 {
     const struct CMUnitTest tests[] = {
         STORE_CASE_POSTGRES(a_delete_across_a_compaction_is_not_lost),
         STORE_CASE_POSTGRES(a_file_that_a_client_empties_takes_its_delete_file_along),
         STORE_CASE_POSTGRES(the_end_of_a_file_across_an_expiry_is_refused),
+        STORE_CASE_POSTGRES(a_file_is_in_one_table),
         STORE_CASE_POSTGRES(a_base_older_than_the_conflict_retention_is_refused),
         STORE_CASE_POSTGRES(rows_that_do_not_fit_what_is_there_are_refused),
     };
