@@ -9,9 +9,17 @@ WHERE type = 'OBJECT' AND json_extract_string(value, 'type') = 'BASE_TABLE'
 ORDER BY ALL;
 
 -- statement: parsed
--- What is wrong with a question; NULL: it is one statement, or several, that read.
+-- What is wrong with a question; NULL: it is one statement, or several, that read. Then a function that it names
+-- and that changes the engine's state or takes another text, or NULL; and how many table functions may show or
+-- leave something in the instance.
 SELECT CASE WHEN json_extract_string(tree, 'error') = 'true' THEN json_extract_string(tree, 'error_message') END,
-    json_extract_string(tree, 'error_type'), json_array_length(tree, '$.statements')::BIGINT
+    json_extract_string(tree, 'error_type'), json_array_length(tree, '$.statements')::BIGINT,
+    list_filter(json_extract_string(tree, '$..function_name'), lambda f: lower(f) IN (
+        'query', 'json_execute_serialized_sql', 'write_log', 'enable_logging', 'disable_logging',
+        'truncate_duckdb_logs', 'enable_profiling', 'disable_profiling', 'enable_peg_parser', 'disable_peg_parser',
+        'checkpoint', 'force_checkpoint', 'arrow_scan', 'arrow_scan_dumb', 'seq_scan'))[1],
+    len(list_filter(json_extract_string(tree, '$..function.function_name'), lambda f: lower(f) NOT IN (
+        'range', 'generate_series', 'unnest', 'repeat', 'repeat_row', 'json_each', 'json_tree')))::BIGINT
 FROM (SELECT json_serialize_sql(:text::VARCHAR) AS tree);
 
 -- template: duck_utc

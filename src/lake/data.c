@@ -156,6 +156,7 @@ void tide_lake_data_close(tide_lake_data *data)
 {
     if (!data)
         return;
+    tide_lake_box_free(data->box);
     tide_duck_close(data->duck);
     tide_duckdb_close(data->db);
     tide_lake_seen_files_free(data->own_seen);

@@ -3,6 +3,7 @@
 
 #include "base/arena.h"
 #include "base/buffer.h"
+#include "base/cleanup.h"
 #include "lake/data.h"
 #include "lake/query_sandbox.h"
 #include "store/sql_template.h"
@@ -27,6 +28,7 @@ struct tide_lake_data {
     struct tide_lake_seen_files *own_seen; /* NULL: it is shared */
     tide_duckdb *db; /* with files: our own statements alone run here; NULL: reads_only */
     tide_duck *duck;
+    struct tide_lake_box *box; /* of the last text of a caller (query_sandbox.c); NULL: none */
 };
 
 /* ---- statements (data.c) ---- */
@@ -52,6 +54,8 @@ TIDE_MUST_CHECK tide_status tide_lake_fill(const char **out, tide_arena *arena,
 /* An instance of DuckDB for somebody else's text: it may read these files (whole paths) and nothing else. */
 TIDE_MUST_CHECK tide_status tide_lake_open_box(tide_lake_data *data, tide_duckdb **out,
                                                tide_duck **duck, tide_error *err);
+void tide_lake_box_free(struct tide_lake_box *box); /* takes NULL */
+TIDE_CLEANUP_FN(tide_lake_box_freep, struct tide_lake_box, tide_lake_box_free)
 TIDE_MUST_CHECK tide_status tide_lake_seal_box(tide_duck *duck, const char *const *paths, int count,
                                                tide_error *err);
 /* Why a question over these files failed: where one of them is gone, DuckDB speaks of what it may not read. TIDE_E_IO with its name then, else the status as it is. */

@@ -16,16 +16,45 @@
 static const char home[] = "memory";
 static const char *const reserved[] = {"system", "temp", "main"};
 
-typedef struct sandbox {
-    tide_lake_data *data;
+/* An instance with the objects of a query in it. Opening one takes milliseconds, so the last one is
+ * kept for the next query that names the same objects and files. */
+typedef struct tide_lake_box {
     tide_duckdb *db;
     tide_duck *duck;
+    tide_buffer key; /* objects and files */
 } sandbox;
 
-static void sandbox_done(sandbox *s)
+void tide_lake_box_free(sandbox *s)
 {
+    if (!s)
+        return;
     tide_duck_close(s->duck);
     tide_duckdb_close(s->db);
+    tide_buffer_done(&s->key);
+    free(s);
+}
+
+/* Texts end with a NUL, which none of them has inside. */
+static tide_status put_text(tide_buffer *key, const char *text)
+{
+    return tide_buffer_append(key, text, strlen(text) + 1);
+}
+
+static tide_status put_key(tide_buffer *key, const tide_lake_sandbox_query *query)
+{
+    for (int i = 0; i < query->object_count; i++) {
+        const tide_lake_sandbox_object *object = &query->objects[i];
+        const char kind[] = {object->is_table ? 't' : 'v', object->is_default ? 'd' : '-', '\0'};
+        TIDE_TRY(put_text(key, kind));
+        TIDE_TRY(put_text(key, object->catalog));
+        TIDE_TRY(put_text(key, object->schema));
+        TIDE_TRY(put_text(key, object->name));
+        TIDE_TRY(put_text(key, object->sql));
+    }
+    TIDE_TRY(put_text(key, "files"));
+    for (int i = 0; i < query->path_count; i++)
+        TIDE_TRY(put_text(key, query->paths[i]));
+    return TIDE_OK;
 }
 
 /* ---- objects ---- */
@@ -117,7 +146,9 @@ static const char *skip_explain(const char *text)
     return text;
 }
 
-static tide_status check_reads(tide_lake_data *data, const char *text, tide_error *err)
+/* *is_plain (may be NULL): it calls no function that could show or leave something in the instance. */
+static tide_status check_reads(tide_lake_data *data, const char *text, bool *is_plain,
+                               tide_error *err)
 {
     if (!tide_utf8_valid(tide_view_of(text)))
         return tide_fail(err, TIDE_E_INVALID, "the query is not UTF-8");
@@ -130,6 +161,14 @@ static tide_status check_reads(tide_lake_data *data, const char *text, tide_erro
     const tide_view words = tide_duck_col_text(query);
     const tide_view kind = tide_duck_col_text(query);
     const int64_t statements = tide_duck_col_i64(query);
+    const bool has_effect = !tide_duck_col_is_null(query);
+    const tide_view effect = tide_duck_col_text(query);
+    const int64_t others = tide_duck_col_i64(query);
+    if (reads && has_effect)
+        return tide_fail(err, TIDE_E_DENIED, "a query only reads: %.*s() is refused",
+                         (int)effect.len, effect.ptr);
+    if (is_plain)
+        *is_plain = others == 0;
     if (reads && statements == 1)
         return TIDE_OK;
     if (reads)
@@ -147,11 +186,10 @@ static tide_status check_reads(tide_lake_data *data, const char *text, tide_erro
 
 /* ---- run ---- */
 
-static tide_status run(sandbox *s, const tide_lake_sandbox_query *query, tide_error *err)
+static tide_status fill_box(tide_lake_data *data, sandbox *s, const tide_lake_sandbox_query *query,
+                            tide_error *err)
 {
-    if (!query->is_checked)
-        TIDE_TRY(check_reads(s->data, skip_explain(query->text), err));
-    TIDE_TRY(tide_lake_open_box(s->data, &s->db, &s->duck, err));
+    TIDE_TRY(tide_lake_open_box(data, &s->db, &s->duck, err));
     TIDE_TRY(attach(s, query, err));
     for (int i = 0; i < query->object_count; i++)
         if (query->objects[i].is_table)
@@ -160,6 +198,40 @@ static tide_status run(sandbox *s, const tide_lake_sandbox_query *query, tide_er
     for (int i = 0; i < query->object_count; i++) /* texts of callers, too */
         if (!query->objects[i].is_table)
             TIDE_TRY(add_object(s, &query->objects[i], err));
+    return TIDE_OK;
+}
+
+/* The kept box, if it has these objects and files; else a new one. A box is shown to plain texts
+ * alone, and kept behind one that succeeded. */
+static tide_status take_box(tide_lake_data *data, const tide_lake_sandbox_query *query,
+                            bool is_plain, sandbox **out, tide_error *err)
+{
+    TIDE_CLEANUP(tide_lake_box_freep) sandbox *kept = TIDE_TAKE(data->box);
+    TIDE_CLEANUP(tide_lake_box_freep) TIDE_NEW(sandbox, fresh, err);
+    tide_buffer_init(&fresh->key, TIDE_LAKE_ARENA_MAX);
+    if (put_key(&fresh->key, query) < TIDE_OK)
+        return tide_no_memory(err);
+    if (kept && is_plain &&
+        tide_view_equal(tide_buffer_view(&kept->key), tide_buffer_view(&fresh->key))) {
+        *out = TIDE_TAKE(kept);
+        return TIDE_OK;
+    }
+    tide_lake_box_free(TIDE_TAKE(kept));
+    TIDE_TRY(fill_box(data, fresh, query, err));
+    *out = TIDE_TAKE(fresh);
+    return TIDE_OK;
+}
+
+static tide_status run(tide_lake_data *data, const tide_lake_sandbox_query *query, tide_error *err)
+{
+    TIDE_CLEANUP(tide_lake_box_freep) sandbox *s = NULL;
+    bool is_plain = false;
+    if (!query->is_checked)
+        TIDE_TRY(check_reads(data, skip_explain(query->text), &is_plain, err));
+    for (int i = 0; i < query->object_count && is_plain; i++)
+        if (!query->objects[i].is_table)
+            TIDE_TRY(check_reads(data, query->objects[i].sql, &is_plain, err));
+    TIDE_TRY(take_box(data, query, is_plain, &s, err));
     const tide_duck_ask inner = {
         .text = query->text,
         .row_max = query->row_max,
@@ -169,7 +241,10 @@ static tide_status run(sandbox *s, const tide_lake_sandbox_query *query, tide_er
         .row = query->row,
         .arg = query->arg,
     };
-    return tide_duckdb_ask(s->db, &inner, err);
+    TIDE_TRY(tide_duckdb_ask(s->db, &inner, err));
+    if (is_plain)
+        data->box = TIDE_TAKE(s);
+    return TIDE_OK;
 }
 
 tide_status tide_lake_sandbox_run(tide_lake_data *data, const tide_lake_sandbox_query *query,
@@ -177,8 +252,7 @@ tide_status tide_lake_sandbox_run(tide_lake_data *data, const tide_lake_sandbox_
 {
     if (data->runner)
         return data->runner->run(data->runner->arg, query, err);
-    TIDE_CLEANUP(sandbox_done) sandbox s = {.data = data};
-    const tide_status status = run(&s, query, err);
+    const tide_status status = run(data, query, err);
     return tide_lake_blame_files(query->paths, query->path_count, status, err);
 }
 
@@ -286,7 +360,7 @@ tide_status tide_lake_each_name(tide_lake_data *data, const char *text, tide_lak
     if (data->runner)
         return data->runner->each_name(data->runner->arg, text, fn, arg, err);
     const char *reading = skip_explain(text);
-    TIDE_TRY(check_reads(data, reading, err));
+    TIDE_TRY(check_reads(data, reading, NULL, err));
     TIDE_DUCK_QUERY(query, data->duck, TIDE_LAKE_DUCK_NAMES, err);
     tide_duck_bind_text(query, "text", reading);
     TIDE_EACH(tide_duck_query_step(query, err)) {

@@ -1,8 +1,10 @@
 /* query_sandbox.h - SQL of callers in a DuckDB that reads the named tables' files and nothing else.
  *
  * A query, a view and the condition of a delete are texts of callers. Each runs in an instance of
- * DuckDB of its own. Tables are views over their files; before a text of a caller enters, access is
- * reduced to those files and the settings are locked.
+ * DuckDB for its tables. Tables are views over their files; before a text of a caller enters, access
+ * is reduced to those files and the settings are locked. Functions that change an instance are
+ * refused (duckdb_lake.sql). An instance is used again for a query of the same objects and files, if
+ * no text that ran in it has failed or called a function that could show or leave something there.
  *
  *     describe   whoever holds the metabase: which objects, by which statements, from which files
  *     run        any process that can read the files; it needs no metabase

@@ -313,6 +313,44 @@ static void the_data_directory_has_any_name_but_a_patterns(void **state)
     assert_contains(t->err.text, "pattern");
 }
 
+/* ---- the kept instance ---- */
+
+static void an_instance_serves_queries_of_the_same_files(void **state)
+{
+    data_test *t = *state;
+    put_rows(t);
+    assert_answer(t, "SELECT count(*) FROM t", "1000\n");
+    const struct tide_lake_box *first = t->data->box;
+    assert_non_null(first);
+    assert_answer(t, "SELECT max(a) FROM t", "999\n");
+    assert_ptr_equal(t->data->box, first);
+    data_append(t, data_parquet(t, "y.parquet", "SELECT 5000 AS a, 'y' AS b"));
+    assert_answer(t, "SELECT max(a) FROM t", "5000\n");
+    assert_int_equal(data_delete(t, "a = 5000"), 1);
+    assert_answer(t, "SELECT max(a) FROM t", "999\n");
+}
+
+/* What a text could have left in the instance, or seen of others there, goes with it. */
+static void an_instance_ends_with_a_failure_and_with_functions_that_show_it(void **state)
+{
+    data_test *t = *state;
+    put_rows(t);
+    static const char *const texts[] = {
+        "SELECT 1 FROM duckdb_settings() LIMIT 1",
+        "SELECT 1 FROM (SELECT * FROM duckdb_logs()) RIGHT JOIN (SELECT 1) ON true",
+        "SELECT 1 FROM t WHERE a IN (SELECT count(*) FROM duckdb_memory()) OR a = 1 LIMIT 1",
+    };
+    for (size_t i = 0; i < sizeof texts / sizeof texts[0]; i++) {
+        assert_answer(t, "SELECT count(*) FROM t", "1000\n");
+        assert_non_null(t->data->box);
+        assert_answer(t, texts[i], "1\n");
+        assert_null(t->data->box);
+    }
+    assert_answer(t, "SELECT count(*) FROM t", "1000\n");
+    assert_status(TIDE_E_INVALID, data_try_ask(t, "SELECT 'x'::INT FROM t"));
+    assert_null(t->data->box);
+}
+
 #define CASE(f) cmocka_unit_test_setup_teardown(f, data_setup, data_teardown)
 
 TEST_FILE()
@@ -331,6 +369,8 @@ TEST_FILE()
         CASE(a_name_with_a_star_is_one_file),
         CASE(catalogs_schemas_and_tables_have_any_name),
         CASE(the_data_directory_has_any_name_but_a_patterns),
+        CASE(an_instance_serves_queries_of_the_same_files),
+        CASE(an_instance_ends_with_a_failure_and_with_functions_that_show_it),
     };
     return cmocka_run_group_tests_name("lake data box", tests, NULL, NULL);
 }
