@@ -1,9 +1,11 @@
 #include "runtime/query/query_child.h"
 
 #include <errno.h>
+#include <fcntl.h>
 #include <libgen.h>
 #include <limits.h>
 #include <malloc.h>
+#include <poll.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -11,8 +13,10 @@
 
 #include "base/arena.h"
 #include "base/cleanup.h"
+#include "base/file.h"
 #include "runtime/query/query_frame.h"
 #include "runtime/query/query_limits.h"
+#include "runtime/query/query_pipe.h"
 #include "store/readonly_query.h"
 
 enum {
@@ -22,15 +26,24 @@ enum {
     DUCKDB_THREADS = 2,
 };
 
+#define CPU_AGAIN_US INT64_C(500000)
+#define STALE_AGAIN_US INT64_C(1000)
+
 typedef struct child {
+    int in_fd;
+    int out_fd;
     tide_query_setup setup;
     tide_arena memory;      /* of the setup */
     tide_readonly_db *file; /* TIDE_QUERY_SQLITE */
     tide_lake_data *lake;   /* TIDE_QUERY_LAKE */
+    tide_query_spin spin;
     tide_buffer in;
     tide_buffer out;
     size_t rows_at; /* begin of the frame of rows in out; SIZE_MAX: none */
     int column_count;
+    int64_t looked_us;      /* when the file was last seen in its place */
+    int64_t cpu_us;         /* of the last limit on CPU time */
+    int64_t cpu_limited_us; /* when it was set */
 } child;
 
 /* ---- bytes ---- */
@@ -38,7 +51,7 @@ typedef struct child {
 static tide_status write_all(child *c, tide_error *err)
 {
     for (size_t done = 0; done < c->out.len;) {
-        const ssize_t n = write(STDOUT_FILENO, c->out.ptr + done, c->out.len - done);
+        const ssize_t n = write(c->out_fd, c->out.ptr + done, c->out.len - done);
         if (n < 0 && errno != EINTR)
             return tide_fail(err, TIDE_E_IO, "cannot write to the daemon: %s", strerror(errno));
         done += n > 0 ? (size_t)n : 0;
@@ -52,10 +65,12 @@ static tide_status read_some(child *c, tide_error *err)
 {
     if (tide_buffer_reserve(&c->in, READ_LEN) < TIDE_OK)
         return tide_no_memory(err);
-    ssize_t n = 0;
-    do
-        n = read(STDIN_FILENO, c->in.ptr + c->in.len, READ_LEN);
-    while (n < 0 && errno == EINTR);
+    struct pollfd fds[] = {{.fd = c->in_fd, .events = POLLIN}};
+    ssize_t n = tide_query_pipe_read(c->in_fd, c->in.ptr + c->in.len, READ_LEN, &c->spin);
+    while (n < 0 && (errno == EAGAIN || errno == EINTR)) {
+        (void)poll(fds, 1, -1);
+        n = read(c->in_fd, c->in.ptr + c->in.len, READ_LEN);
+    }
     if (n < 0)
         return tide_fail(err, TIDE_E_IO, "cannot read from the daemon: %s", strerror(errno));
     c->in.len += (size_t)n;
@@ -149,12 +164,37 @@ static tide_status run_query(child *c, const tide_lake_sandbox_query *query, tid
     return tide_readonly_db_query(c->file, &inner, err);
 }
 
+/* Setting it costs as much as a short query. One that was set a moment ago has time enough left. */
+static void limit_cpu(child *c, int64_t timeout_us)
+{
+    tide_env *env = tide_env_system();
+    const int64_t cpu_us =
+        timeout_us < INT64_MAX / DUCKDB_THREADS ? timeout_us * DUCKDB_THREADS : INT64_MAX;
+    const int64_t now_us = env->mono_us(env);
+    if (cpu_us == c->cpu_us && now_us - c->cpu_limited_us < CPU_AGAIN_US)
+        return;
+    c->cpu_us = cpu_us;
+    c->cpu_limited_us = now_us;
+    tide_query_limits_cpu(cpu_us);
+}
+
+/* Looked up once in STALE_AGAIN_US, since it costs as much as a short query. */
+static bool is_stale(child *c)
+{
+    tide_env *env = tide_env_system();
+    const int64_t now_us = env->mono_us(env);
+    if (!c->file || now_us - c->looked_us < STALE_AGAIN_US)
+        return false;
+    c->looked_us = now_us;
+    return tide_readonly_db_is_stale(c->file);
+}
+
 static tide_status serve_query(child *c, tide_view body, tide_error *err)
 {
     TIDE_CLEANUP(tide_arena_done) tide_arena arena = tide_arena_of(ARENA_MAX);
     tide_lake_sandbox_query query;
     tide_error why = {0};
-    if (c->file && tide_readonly_db_is_stale(c->file))
+    if (is_stale(c))
         _exit(TIDE_QUERY_EXIT_STALE);
     if (tide_query_decode_query(body, &arena, &query) < TIDE_OK)
         return tide_fail(err, TIDE_E_DAMAGED, "malformed query frame");
@@ -162,9 +202,7 @@ static tide_status serve_query(child *c, tide_view body, tide_error *err)
     query.row = send_row;
     query.arg = c;
     c->rows_at = SIZE_MAX;
-    tide_query_limits_cpu(query.timeout_us < INT64_MAX / DUCKDB_THREADS
-                              ? query.timeout_us * DUCKDB_THREADS
-                              : INT64_MAX);
+    limit_cpu(c, query.timeout_us);
     const tide_status status = run_query(c, &query, &why);
     TIDE_TRY(flush_rows(c, err));
     return send_end(c, status, &why, false, err);
@@ -265,6 +303,8 @@ static tide_status serve(child *c, tide_query_frame_type type, tide_view body, t
 
 static void child_done(child *c)
 {
+    tide_file_closep(&c->in_fd);
+    tide_file_closep(&c->out_fd);
     tide_readonly_db_close(c->file);
     tide_lake_data_close(c->lake);
     tide_buffer_done(&c->in);
@@ -272,14 +312,28 @@ static void child_done(child *c)
     tide_arena_done(&c->memory);
 }
 
+/* An engine prints to stdout when a statement lets it (logs of DuckDB), which must not be taken for
+ * an answer. So the pipes get other numbers, and 0 and 1 lead nowhere. */
+static tide_status move_pipes(child *c, tide_error *err)
+{
+    TIDE_CLEANUP(tide_file_closep) int nowhere = open("/dev/null", O_RDWR | O_CLOEXEC);
+    c->in_fd = fcntl(STDIN_FILENO, F_DUPFD_CLOEXEC, STDERR_FILENO + 1);
+    c->out_fd = fcntl(STDOUT_FILENO, F_DUPFD_CLOEXEC, STDERR_FILENO + 1);
+    if (nowhere < 0 || c->in_fd < 0 || c->out_fd < 0 || dup2(nowhere, STDIN_FILENO) < 0 ||
+        dup2(nowhere, STDOUT_FILENO) < 0 || fcntl(c->in_fd, F_SETFL, O_NONBLOCK) != 0)
+        return tide_fail(err, TIDE_E_IO, "cannot move the pipes: %s", strerror(errno));
+    return TIDE_OK;
+}
+
 tide_status tide_query_child_run(tide_error *err)
 {
-    TIDE_CLEANUP(child_done) child c = {.rows_at = SIZE_MAX};
+    TIDE_CLEANUP(child_done) child c = {.in_fd = -1, .out_fd = -1, .rows_at = SIZE_MAX};
     tide_buffer_init(&c.in, TIDE_QUERY_FRAME_MAX + READ_LEN + TIDE_QUERY_FRAME_HEAD);
     tide_buffer_init(&c.out, SIZE_MAX / 2);
     tide_arena_init(&c.memory, ARENA_MAX);
     (void)mallopt(M_ARENA_MAX, 1); /* each arena reserves 64 MiB of address space */
     TIDE_TRY(tide_query_limits_begin(err));
+    TIDE_TRY(move_pipes(&c, err));
     for (;;) {
         tide_query_frame_type type = TIDE_QUERY_END;
         tide_view body = {0};

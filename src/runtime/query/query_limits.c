@@ -4,6 +4,7 @@
 #include <fcntl.h>
 #include <inttypes.h>
 #include <linux/landlock.h>
+#include <signal.h>
 #include <stdio.h>
 #include <string.h>
 #include <sys/prctl.h>
@@ -28,6 +29,16 @@ static tide_status fail_system(tide_error *err, const char *what)
                      strerror(errno));
 }
 
+/* The thread of the daemon that started this process blocks all signals, and SIGTERM stays blocked:
+ * systemd sends it to all processes of a unit, while the daemon still waits for queries. */
+static bool heed_cpu_limit(void)
+{
+    sigset_t cpu;
+    const struct sigaction usual = {.sa_handler = SIG_DFL};
+    return sigemptyset(&cpu) == 0 && sigaddset(&cpu, SIGXCPU) == 0 &&
+           sigaction(SIGXCPU, &usual, NULL) == 0 && sigprocmask(SIG_UNBLOCK, &cpu, NULL) == 0;
+}
+
 tide_status tide_query_limits_begin(tide_error *err)
 {
     const struct rlimit none = {.rlim_cur = 0, .rlim_max = 0};
@@ -38,6 +49,8 @@ tide_status tide_query_limits_begin(tide_error *err)
     }
     if (prctl(PR_SET_NO_NEW_PRIVS, 1, 0, 0, 0) != 0)
         return fail_system(err, "no_new_privs");
+    if (!heed_cpu_limit())
+        return fail_system(err, "SIGXCPU");
     return setrlimit(RLIMIT_CORE, &none) == 0 ? TIDE_OK : fail_system(err, "core size");
 }
 

@@ -1,6 +1,7 @@
 /* query_limits.h - what a query process denies itself before it runs SQL of a caller.
  *
- *     at its start     no inherited descriptors, no_new_privs, no core dump
+ *     at its start     no inherited descriptors, no_new_privs, no core dump; SIGXCPU ends it,
+ *                      SIGTERM does not
  *     then             address space: what is mapped now, and memory_len
  *                      file size: that of SQLite's -shm, so that no disk is filled
  *                      Landlock, where the kernel has it: reading below the given directories,

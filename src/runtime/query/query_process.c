@@ -16,6 +16,7 @@
 #include "base/program_path.h"
 #include "runtime/child.h"
 #include "runtime/query/query_child.h"
+#include "runtime/query/query_pipe.h"
 
 enum { READ_LEN = 64 << 10 };
 
@@ -37,6 +38,7 @@ struct tide_query_process {
     tide_child_started at; /* pid 0: none runs */
     char *directories[TIDE_QUERY_DIRECTORIES_MAX];
     int directory_count;
+    tide_query_spin spin;
     tide_buffer in;  /* from the process */
     tide_buffer out; /* to it */
     bool was_out_of_memory;
@@ -114,6 +116,7 @@ typedef struct exchange {
     void *name_arg;
     int column_count; /* -1: not known yet */
     bool is_answered; /* something came: it cannot be repeated */
+    bool has_spun;    /* the first answer was waited for without sleeping */
     bool is_over;
     tide_query_ending ending;
     char text[sizeof((tide_error *)0)->text]; /* of the ending */
@@ -146,11 +149,12 @@ static tide_status write_some(tide_query_process *process, tide_error *err)
 }
 
 /* TIDE_NONE: it has ended. */
-static tide_status read_some(tide_query_process *process, tide_error *err)
+static tide_status read_some(tide_query_process *process, tide_query_spin *how, tide_error *err)
 {
     if (tide_buffer_reserve(&process->in, READ_LEN) < TIDE_OK)
         return tide_no_memory(err);
-    const ssize_t n = read(process->at.out_fd, process->in.ptr + process->in.len, READ_LEN);
+    const ssize_t n =
+        tide_query_pipe_read(process->at.out_fd, process->in.ptr + process->in.len, READ_LEN, how);
     if (n < 0 && (errno == EAGAIN || errno == EINTR))
         return TIDE_OK;
     if (n <= 0)
@@ -167,9 +171,19 @@ static int wait_ms(const tide_query_process *process, int64_t until_us)
     return left_us <= 0 ? 0 : left_us > INT64_C(60000000) ? 60000 : (int)(left_us / 1000) + 1;
 }
 
+/* The answer to a short query is there before poll would have returned. */
+static tide_status spin(tide_query_process *process, exchange *with, tide_error *err)
+{
+    with->has_spun = true;
+    TIDE_TRY_FOUND(write_some(process, err));
+    return read_some(process, process->out.len > 0 ? NULL : &process->spin, err);
+}
+
 /* One turn of moving bytes. TIDE_NONE: the process has ended. */
 static tide_status move_bytes(tide_query_process *process, exchange *with, tide_error *err)
 {
+    if (!with->has_spun)
+        return spin(process, with, err);
     const bool has_more = process->out.len > 0;
     struct pollfd fds[] = {{.fd = process->at.out_fd, .events = POLLIN},
                            {.fd = process->options.cancel_fd, .events = POLLIN},
@@ -182,7 +196,7 @@ static tide_status move_bytes(tide_query_process *process, exchange *with, tide_
         TIDE_TRY_FOUND(write_some(process, err));
     }
     if (fds[0].revents != 0)
-        return read_some(process, err);
+        return read_some(process, NULL, err);
     if (process->env->mono_us(process->env) >= with->until_us)
         return fail_killed(process, KILLED_TIME, with, err);
     return TIDE_OK;
@@ -309,8 +323,8 @@ static tide_status talk(tide_query_process *process, exchange *with, tide_error 
         status = fail_ended(process, err);
         return was_unread ? TIDE_NONE : status;
     }
-    if (status < TIDE_OK && process->at.pid > 0)
-        stop(process, NULL); /* it still sends, to nobody */
+    if (process->at.pid > 0 && (status < TIDE_OK || process->in.len > 0))
+        stop(process, NULL); /* what it sends on would be taken for the next answer */
     TIDE_TRY(status);
     if (with->ending.is_out_of_memory || with->ending.status == TIDE_E_TIMEOUT) {
         process->was_out_of_memory = with->ending.is_out_of_memory;
@@ -426,33 +440,11 @@ static tide_status encode(tide_query_process *process, tide_query_frame_type typ
                  : tide_query_encode_text(&process->out, type, text);
 }
 
-/* A process that has ended is an EPIPE of ours, and not the end of the daemon. */
-static void hold_sigpipe(sigset_t *before)
-{
-    sigset_t broken;
-    (void)sigemptyset(&broken);
-    (void)sigaddset(&broken, SIGPIPE);
-    (void)pthread_sigmask(SIG_BLOCK, &broken, before);
-}
-
-static void release_sigpipe(const sigset_t *before)
-{
-    const struct timespec at_once = {0};
-    sigset_t broken;
-    (void)sigemptyset(&broken);
-    (void)sigaddset(&broken, SIGPIPE);
-    while (!sigismember(before, SIGPIPE) && sigtimedwait(&broken, NULL, &at_once) > 0) {
-    }
-    (void)pthread_sigmask(SIG_SETMASK, before, NULL);
-}
-
 /* A process that ended while it waited, or whose file was replaced, is replaced once. */
 static tide_status request(tide_query_process *process, tide_query_frame_type type,
                            const char *text, exchange *with, tide_error *err)
 {
     tide_status status = TIDE_NONE;
-    sigset_t before;
-    hold_sigpipe(&before);
     process->was_out_of_memory = false;
     for (int tries = 0; status == TIDE_NONE && tries < 2; tries++) {
         status = process->at.pid > 0 ? TIDE_OK : start(process, err);
@@ -468,7 +460,6 @@ static tide_status request(tide_query_process *process, tide_query_frame_type ty
                              : INT64_MAX;
         status = talk(process, with, err);
     }
-    release_sigpipe(&before);
     return status == TIDE_NONE
                ? tide_fail(err, TIDE_E_UNAVAILABLE, "the query's process ended twice at its start")
                : status;

@@ -15,7 +15,7 @@
  * read starts it anew with one more.
  *
  * Survives: nothing is changed. Threads: one at a time, and always the same one: the process dies
- * with the thread that started it.
+ * with the thread that started it. SIGPIPE is blocked on it (base/thread.h) or ignored.
  * Limits: options. */
 #pragma once
 

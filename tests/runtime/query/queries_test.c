@@ -366,20 +366,31 @@ static void query_processes_die_with_the_daemon(void **state)
 
 /* ---- what a query process may do ---- */
 
+/* Two pipes to the daemon, behind 2; 0 and 1 lead nowhere. The rest reads. */
 static void check_descriptors(pid_t pid)
 {
     char path[64];
+    int pipes = 0;
     (void)snprintf(path, sizeof path, "/proc/%d/fd", (int)pid);
     DIR *dir = opendir(path);
     assert_non_null(dir);
     for (const struct dirent *entry = readdir(dir); entry; entry = readdir(dir)) {
         char link[PATH_MAX] = "";
         char info[PATH_MAX];
-        if (entry->d_name[0] == '.' || strtol(entry->d_name, NULL, 10) < 3)
+        const long number = strtol(entry->d_name, NULL, 10);
+        if (entry->d_name[0] == '.' || number == STDERR_FILENO)
             continue;
         (void)snprintf(info, sizeof info, "%s/%s", path, entry->d_name);
         assert_true(readlink(info, link, sizeof link - 1) > 0);
+        if (number < STDERR_FILENO) {
+            assert_string_equal(link, "/dev/null");
+            continue;
+        }
         assert_null(strstr(link, "socket:"));
+        if (strstr(link, "pipe:")) {
+            pipes++;
+            continue;
+        }
         (void)snprintf(info, sizeof info, "/proc/%d/fdinfo/%s", (int)pid, entry->d_name);
         TIDE_CLEANUP(tide_buffer_done) tide_buffer text = tide_buffer_of(4096);
         assert_ok(tide_file_read(&text, info, NULL));
@@ -391,6 +402,7 @@ static void check_descriptors(pid_t pid)
         if (len < 4 || strcmp(link + len - 4, "-shm") != 0)
             assert_int_equal(0, flags & 3); /* read-only */
     }
+    assert_int_equal(2, pipes);
     (void)closedir(dir);
 }
 
@@ -406,6 +418,11 @@ static void a_query_process_is_confined(void **state)
     (void)snprintf(path, sizeof path, "/proc/%d/status", (int)pids[0]);
     assert_ok_err(tide_file_read(&text, path, &c->err), &c->err);
     assert_contains(tide_buffer_text(&text), "NoNewPrivs:\t1");
+    unsigned long long blocked = 0;
+    const char *mask = strstr(tide_buffer_text(&text), "SigBlk:");
+    assert_true(mask && sscanf(mask, "SigBlk: %llx", &blocked) == 1);
+    assert_int_equal(0, blocked >> (SIGXCPU - 1) & 1); /* or the limit of CPU time ends nothing */
+    assert_int_equal(1, blocked >> (SIGTERM - 1) & 1); /* systemd sends it to the whole unit */
     tide_buffer_clear(&text);
     (void)snprintf(path, sizeof path, "/proc/%d/limits", (int)pids[0]);
     assert_ok_err(tide_file_read(&text, path, &c->err), &c->err);
@@ -489,6 +506,46 @@ static void a_lake_query_reads_views_of_views(void **state)
                "[[5]]");
 }
 
+/* DuckDB's log is of the instance: it would show texts of other callers, and write to stdout. */
+static void a_lake_query_cannot_change_the_engine(void **state)
+{
+    queries_case *c = *state;
+    static const char *const texts[] = {
+        "FROM enable_logging()",
+        "SELECT * FROM Enable_Logging(storage := 'stdout')",
+        "WITH a AS (FROM \\\"enable_logging\\\"()) SELECT * FROM a",
+        "SELECT write_log('x')",
+        "SELECT list_transform([1], lambda x: write_log('x'))",
+        "FROM query('FROM enable_logging()')",
+        "EXPLAIN ANALYZE FROM enable_logging()",
+        "SELECT (SELECT count(*) FROM system.main.enable_profiling())",
+        "FROM enable_peg_parser()",
+        "FROM checkpoint()",
+    };
+    make_table(c);
+    for (size_t i = 0; i < sizeof texts / sizeof texts[0]; i++) {
+        char body[256];
+        (void)snprintf(body, sizeof body, "{\"sql\":\"%s\"}", texts[i]);
+        check_call(c, LAKE "Query", body, 403, "() is refused");
+    }
+    check_call(c, LAKE "Query", "{\"sql\":\"SELECT 1 FROM duckdb_settings() LIMIT 1\"}", 200,
+               "[[1]]");
+}
+
+/* What an engine prints is no part of an answer, nor of the next one. */
+static void what_an_engine_prints_is_no_answer(void **state)
+{
+    queries_case *c = *state;
+    make_table(c);
+    check_call(c, LAKE "Delete",
+               "{\"catalog\":\"k\",\"operation\":{\"schema\":\"main\",\"table\":\"t\",\"where\":"
+               "\"a = 2 AND (SELECT count(*) FROM enable_logging(storage := 'stdout', level := "
+               "'trace')) = 0 AND write_log('xxxxxxxxxxxxxxxx') IS NULL\"}}",
+               200, "\"rows_deleted\":1");
+    for (int i = 0; i < 4; i++)
+        check_call(c, LAKE "Query", "{\"sql\":\"SELECT sum(a) FROM k.main.t\"}", 200, "[[4]]");
+}
+
 /* A condition of a delete is a text of a caller, too. */
 static void a_condition_of_a_delete_can_be_killed(void **state)
 {
@@ -527,6 +584,8 @@ TEST_FILE()
         QUERIES_CASE(a_lake_query_ends_at_its_time_and_memory),
         QUERIES_CASE(a_lake_query_reads_files_of_its_tables_alone),
         QUERIES_CASE(a_lake_query_reads_views_of_views),
+        QUERIES_CASE(a_lake_query_cannot_change_the_engine),
+        QUERIES_CASE(what_an_engine_prints_is_no_answer),
         QUERIES_CASE(a_condition_of_a_delete_can_be_killed),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
