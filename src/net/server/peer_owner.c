@@ -51,9 +51,9 @@ static bool is_loopback(const endpoint *end)
 /* A socket without an inode has been closed by its process: its uid would be 0. */
 static tide_peer_owner owner_of(unsigned int state, uint32_t uid, uint64_t inode)
 {
-    const bool is_connected = state == TCP_ESTABLISHED || state == TCP_FIN_WAIT1 ||
-                              state == TCP_FIN_WAIT2 || state == TCP_CLOSE_WAIT;
-    return (tide_peer_owner){.is_known = is_connected && inode != 0, .uid = uid};
+    const bool is_open = state == TCP_ESTABLISHED || state == TCP_FIN_WAIT1 ||
+                         state == TCP_FIN_WAIT2 || state == TCP_CLOSE_WAIT;
+    return (tide_peer_owner){.is_known = is_open && inode != 0, .uid = uid};
 }
 
 /* ---- netlink ---- */
@@ -190,6 +190,16 @@ tide_peer_owner tide_peer_owner_by_proc(const struct sockaddr *local, const stru
     return ask_proc(&ours, &theirs);
 }
 
+/* While it is, no other socket has its addresses and ports. After a reset another user's may have
+ * them, and what the first one sent can still be read. */
+static bool is_connected(int fd)
+{
+    struct tcp_info info = {0};
+    socklen_t len = sizeof info;
+    return getsockopt(fd, IPPROTO_TCP, TCP_INFO, &info, &len) == 0 &&
+           (info.tcpi_state == TCP_ESTABLISHED || info.tcpi_state == TCP_CLOSE_WAIT);
+}
+
 tide_peer_owner tide_peer_owner_find(int fd, const struct sockaddr *peer)
 {
     tide_peer_owner owner = {.is_known = false};
@@ -211,5 +221,6 @@ tide_peer_owner tide_peer_owner_find(int fd, const struct sockaddr *peer)
         return owner;
     if (!ask_netlink(&owner, &ours, &theirs))
         owner = ask_proc(&ours, &theirs);
+    owner.is_known = owner.is_known && is_connected(fd); /* afterwards: so it was all the time */
     return owner;
 }

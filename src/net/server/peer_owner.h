@@ -3,7 +3,8 @@
  * Local sockets: SO_PEERCRED. TCP on loopback: the socket of the peer is looked up by its addresses
  * and ports (NETLINK_SOCK_DIAG, or /proc/net/tcp where that is not allowed), which needs no
  * privileges. A socket that its process has closed already, or that is still connecting, has no
- * owner: the kernel shows the former as root's.
+ * owner: the kernel shows the former as root's. Nor has a connection that was reset, whose
+ * addresses and ports another user's socket may have by now.
  *
  * Threads: safe. A lookup takes some 20 microseconds, and is made once per connection. */
 #pragma once

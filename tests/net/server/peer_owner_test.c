@@ -111,6 +111,45 @@ static void a_peer_that_has_closed_its_socket_is_nobody(void **state)
     close_pair(&p);
 }
 
+/* Two connections of the same addresses and ports, one after the other: the first was reset before it
+ * was accepted, and its bytes can still be read. The second may be another user's. */
+static void a_connection_that_was_reset_has_no_user(void **state)
+{
+    (void)state;
+    const int on = 1;
+    const struct linger at_once = {.l_onoff = 1};
+    struct sockaddr_in at = {.sin_family = AF_INET, .sin_addr.s_addr = htonl(INADDR_LOOPBACK)};
+    struct sockaddr_in from = at;
+    socklen_t len = sizeof at;
+    const int listener = socket(AF_INET, SOCK_STREAM | SOCK_CLOEXEC, 0);
+    assert_int_equal(0, bind(listener, (struct sockaddr *)&at, len));
+    assert_int_equal(0, listen(listener, 2));
+    assert_int_equal(0, getsockname(listener, (struct sockaddr *)&at, &len));
+    int clients[2];
+    for (int i = 0; i < 2; i++) {
+        clients[i] = socket(AF_INET, SOCK_STREAM | SOCK_CLOEXEC, 0);
+        assert_int_equal(0, setsockopt(clients[i], SOL_SOCKET, SO_REUSEADDR, &on, sizeof on));
+        assert_int_equal(0, bind(clients[i], (struct sockaddr *)&from, sizeof from));
+        assert_int_equal(0, connect(clients[i], (struct sockaddr *)&at, sizeof at));
+        assert_int_equal(0, getsockname(clients[i], (struct sockaddr *)&from, &len));
+        if (i == 0) {
+            assert_int_equal(1, send(clients[i], "x", 1, 0));
+            assert_int_equal(
+                0, setsockopt(clients[i], SOL_SOCKET, SO_LINGER, &at_once, sizeof at_once));
+            (void)close(clients[i]);
+        }
+    }
+    const int first = accept(listener, NULL, NULL);
+    const int second = accept(listener, NULL, NULL);
+    const struct sockaddr *peer = (const struct sockaddr *)&from;
+    assert_false(tide_peer_owner_find(first, peer).is_known);
+    assert_own(tide_peer_owner_find(second, peer));
+    (void)close(first);
+    (void)close(second);
+    (void)close(clients[1]);
+    (void)close(listener);
+}
+
 static void a_local_socket_has_the_user_that_connected(void **state)
 {
     (void)state;
@@ -127,6 +166,7 @@ TEST_FILE()
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(both_ways_know_the_user_of_a_connection),
         cmocka_unit_test(a_peer_that_has_closed_its_socket_is_nobody),
+        cmocka_unit_test(a_connection_that_was_reset_has_no_user),
         cmocka_unit_test(a_local_socket_has_the_user_that_connected),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
