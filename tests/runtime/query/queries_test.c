@@ -171,6 +171,20 @@ static int list_processes(const queries_case *c, pid_t pids[PIDS_MAX])
     return count;
 }
 
+/* Hundredths of a second of processor time; 0: the process is gone. */
+static unsigned long used_by(pid_t pid)
+{
+    char path[64];
+    unsigned long used = 0;
+    TIDE_CLEANUP(tide_buffer_done) tide_buffer text = tide_buffer_of(4096);
+    (void)snprintf(path, sizeof path, "/proc/%d/stat", (int)pid);
+    if (tide_file_read(&text, path, NULL) < TIDE_OK)
+        return 0;
+    const char *at = strrchr(tide_buffer_text(&text), ')');
+    return at && sscanf(at, ") %*c %*d %*d %*d %*d %*d %*u %*u %*u %*u %*u %lu", &used) == 1 ? used
+                                                                                             : 0;
+}
+
 /* Does a query run in it? It uses CPU time then. */
 static void wait_for_work(const queries_case *c, int processes)
 {
@@ -179,17 +193,8 @@ static void wait_for_work(const queries_case *c, int processes)
         pid_t pids[PIDS_MAX];
         const int count = list_processes(c, pids);
         busy = 0;
-        for (int i = 0; i < count; i++) {
-            char path[64];
-            unsigned long used = 0;
-            TIDE_CLEANUP(tide_buffer_done) tide_buffer text = tide_buffer_of(4096);
-            (void)snprintf(path, sizeof path, "/proc/%d/stat", (int)pids[i]);
-            if (tide_file_read(&text, path, NULL) < TIDE_OK)
-                continue;
-            const char *at = strrchr(tide_buffer_text(&text), ')');
-            if (at && sscanf(at, ") %*c %*d %*d %*d %*d %*d %*u %*u %*u %*u %*u %lu", &used) == 1)
-                busy += used >= 50; /* hundredths of a second: more than a start takes */
-        }
+        for (int i = 0; i < count; i++)
+            busy += used_by(pids[i]) >= 50; /* more than a start takes */
         if (proc_now_ms() >= until_ms)
             fail_msg("%d of %d queries run", busy, processes);
         (void)usleep(20000);
@@ -451,6 +456,28 @@ static void sql_on_a_duckdb_store_needs_trust(void **state)
     check_call(c, COLONY_QUERY, "{\"sql\":\"SELECT 41+1\"}", 200, "[[42]]");
 }
 
+/* Nothing ends such a query between two steps: the daemon ends with it. */
+static void sigterm_ends_a_daemon_with_a_trusted_query(void **state)
+{
+    queries_case *c = *state;
+    char url[TEMPDIR_PATH_MAX + 16];
+    (void)snprintf(url, sizeof url, "duckdb:%s.duckdb", c->store);
+    assert_ok_err(running_agent_start(&c->daemon, "colony", url,
+                                      (const char *[]){"--trusted-sql", "--drain", "1s", NULL},
+                                      &c->err),
+                  &c->err);
+    const pid_t pid = c->daemon.process.pid;
+    const unsigned long before = used_by(pid);
+    (void)call_aside(c, COLONY_QUERY, "{\"sql\":\"SELECT " ONE_STEP "\"}");
+    const int64_t until_ms = proc_now_ms() + LIMIT_MS;
+    while (used_by(pid) < before + 50 && proc_now_ms() < until_ms)
+        (void)usleep(20000);
+    const int64_t before_ms = proc_now_ms();
+    assert_ok_err(proc_kill(&c->daemon.process, SIGTERM, &c->err), &c->err);
+    assert_ok_err(proc_wait(&c->daemon.process, LIMIT_MS, &c->err), &c->err);
+    assert_in_range(proc_now_ms() - before_ms, 0, 3000);
+}
+
 static void make_table(queries_case *c)
 {
     start_lake(c);
@@ -581,6 +608,7 @@ TEST_FILE()
         QUERIES_CASE(query_processes_die_with_the_daemon),
         QUERIES_CASE(a_query_process_is_confined),
         QUERIES_CASE(sql_on_a_duckdb_store_needs_trust),
+        QUERIES_CASE(sigterm_ends_a_daemon_with_a_trusted_query),
         QUERIES_CASE(a_lake_query_ends_at_its_time_and_memory),
         QUERIES_CASE(a_lake_query_reads_files_of_its_tables_alone),
         QUERIES_CASE(a_lake_query_reads_views_of_views),
