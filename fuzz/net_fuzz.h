@@ -113,15 +113,15 @@ static inline void net_fuzz_run(net_fuzz_make *make, tide_view bytes, size_t pie
     limits.header_list_len = 2048;
     limits.streams = 8;
     tide_routes *routes = NULL;
-    tide_site *site = NULL;
+    tide_server_context *context = NULL;
     if (tide_routes_new(&routes, NULL) != TIDE_OK ||
         tide_routes_add_methods(routes, NET_FUZZ_METHODS, NULL, NULL) != TIDE_OK ||
         tide_routes_add(routes, NET_FUZZ_ROUTES, NULL, NULL) != TIDE_OK ||
-        tide_site_new(&site, &env, &limits, routes, NULL) != TIDE_OK)
+        tide_server_context_new(&context, &env, &limits, routes, NULL) != TIDE_OK)
         abort();
     bool is_woken = false;
     const tide_conn_setup setup = {
-        .site = site, .peer = "192.0.2.1:1", .wake = net_fuzz_wake, .wake_arg = &is_woken};
+        .context = context, .peer = "192.0.2.1:1", .wake = net_fuzz_wake, .wake_arg = &is_woken};
     tide_conn *conn = make(&setup, 0);
     net_fuzz_require(conn != NULL);
     tide_buffer input;
@@ -133,9 +133,9 @@ static inline void net_fuzz_run(net_fuzz_make *make, tide_view bytes, size_t pie
         net_fuzz_turn(conn, &is_woken, &input, out);
     }
     conn->class->free(conn);
-    net_fuzz_require(atomic_load(&site->budget.used) == 0);
-    net_fuzz_require(tide_counted(&site->counters.calls_running) == 0);
+    net_fuzz_require(atomic_load(&context->budget.used) == 0);
+    net_fuzz_require(tide_counted(&context->counters.calls_running) == 0);
     tide_buffer_done(&input);
-    tide_site_release(site);
+    tide_server_context_release(context);
     tide_routes_free(routes);
 }

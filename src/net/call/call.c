@@ -71,12 +71,12 @@ tide_status tide_call_decode(tide_call *call, tide_view message, ProtobufCMessag
 
 const char *tide_call_metadata(const tide_call *call, const char *name)
 {
-    return tide_head_text(&call->request, name);
+    return tide_headers_text(&call->request, name);
 }
 
 tide_view tide_call_metadata_view(const tide_call *call, const char *name)
 {
-    const tide_header_field *field = tide_head_find(&call->request, name);
+    const tide_header_field *field = tide_headers_find(&call->request, name);
     return field ? tide_view_bytes(field->value, field->value_len) : tide_view_bytes(NULL, 0);
 }
 
@@ -163,9 +163,9 @@ void tide_call_release(tide_call *call)
     tide_call_drop_queue(call);
     tide_call_give_reserved(call);
     tide_charged_buffer_done(&call->body);
-    tide_head_done(&call->request);
-    tide_head_done(&call->answer);
-    tide_head_done(&call->trailers);
+    tide_headers_done(&call->request);
+    tide_headers_done(&call->answer);
+    tide_headers_done(&call->trailers);
     tide_buffer_done(&call->details);
     if (call->has_arena)
         tide_arena_done(&call->arena);
@@ -177,9 +177,9 @@ void tide_call_release(tide_call *call)
     free(call->message);
     free_memory(call);
     (void)pthread_mutex_destroy(&call->lock);
-    tide_account_release(&call->site->accounts, call->account);
-    tide_site_trim(call->site);
-    tide_site_release(call->site);
+    tide_peer_quota_release(&call->context->quotas, call->quota);
+    tide_server_context_trim(call->context);
+    tide_server_context_release(call->context);
     free(call);
 }
 
@@ -197,7 +197,7 @@ static bool is_visible(tide_view text)
 static void add_field(tide_call *call, bool is_trailer, const char *name, tide_view value)
 {
     TIDE_CLEANUP(tide_buffer_done) tide_buffer text = tide_buffer_of(METADATA_VALUE_MAX);
-    if (tide_head_is_binary(tide_view_of(name))) {
+    if (tide_headers_is_binary(tide_view_of(name))) {
         if (tide_base64_encode(&text, value, false) != TIDE_OK)
             return;
         value = tide_view_of(tide_buffer_text(&text));
@@ -206,8 +206,8 @@ static void add_field(tide_call *call, bool is_trailer, const char *name, tide_v
         return;
     tide_call_lock(call);
     if (!call->is_ended && (is_trailer || !call->is_started))
-        TIDE_IGNORE(
-            tide_head_add(is_trailer ? &call->trailers : &call->answer, tide_view_of(name), value));
+        TIDE_IGNORE(tide_headers_add(is_trailer ? &call->trailers : &call->answer,
+                                     tide_view_of(name), value));
     tide_call_unlock(call);
 }
 

@@ -26,19 +26,19 @@ bool tide_call_wants_body(const tide_call *call)
  * known. */
 static void refuse_bytes(tide_call *call, tide_status status, size_t needed_len)
 {
-    tide_net_counters *counters = &call->site->counters;
+    tide_net_counters *counters = &call->context->counters;
     if (status == TIDE_E_LIMIT) {
         tide_count(&counters->refused_message_len, 1);
         tide_call_refuse(call, TIDE_GRPC_RESOURCE_EXHAUSTED, 413, 0,
                          "a message above the limit of %lld bytes (message_len)",
-                         (long long)call->site->limits.message_len);
-    } else if (!tide_budget_could_hold(&call->account->requests, needed_len)) {
+                         (long long)call->context->limits.message_len);
+    } else if (!tide_budget_could_hold(&call->quota->requests, needed_len)) {
         /* Waiting does not help. */
         tide_count(&counters->refused_message_len, 1);
         tide_call_refuse(call, TIDE_GRPC_RESOURCE_EXHAUSTED, 413, 0,
                          "unpacking this request takes %zu bytes, more than one caller may hold "
                          "(peer_budget_len, %lld); send it in parts",
-                         needed_len, (long long)call->site->limits.peer_budget_len);
+                         needed_len, (long long)call->context->limits.peer_budget_len);
     } else {
         tide_count(&counters->refused_budget, 1);
         tide_call_refuse(call, TIDE_GRPC_RESOURCE_EXHAUSTED, 503, 1,
@@ -67,9 +67,9 @@ static tide_status unpack_into(tide_charged_buffer *plain, tide_view packed, tid
 static tide_status unpack_held(tide_call *call, tide_charged_buffer *held, tide_coding coding,
                                size_t *needed_len, tide_error *err)
 {
-    const size_t limit = (size_t)call->site->limits.message_len;
+    const size_t limit = (size_t)call->context->limits.message_len;
     TIDE_CLEANUP(tide_charged_buffer_done) tide_charged_buffer plain;
-    tide_charged_buffer_init(&plain, &call->account->requests, limit);
+    tide_charged_buffer_init(&plain, &call->quota->requests, limit);
     const tide_status status =
         unpack_into(&plain, tide_buffer_view(&held->bytes), coding, limit, err);
     *needed_len = held->charged + plain.bytes.capacity;
@@ -84,7 +84,7 @@ static tide_status translate_held(tide_call *call, tide_charged_buffer *held, si
                                   tide_error *err)
 {
     TIDE_CLEANUP(tide_buffer_done)
-    tide_buffer bytes = tide_buffer_of((size_t)call->site->limits.message_len);
+    tide_buffer bytes = tide_buffer_of((size_t)call->context->limits.message_len);
     TIDE_TRY(tide_json_to_proto(call->entry->method->request, tide_buffer_view(&held->bytes),
                                 &bytes, err));
     *needed_len = held->charged + bytes.capacity;
@@ -129,7 +129,7 @@ void tide_call_run(tide_call *call)
     }
     /* The body changes hands: the loop is done with it, and cancellation leaves it to us. */
     tide_charged_buffer message = call->body;
-    tide_charged_buffer_init(&call->body, &call->account->requests, 0);
+    tide_charged_buffer_init(&call->body, &call->quota->requests, 0);
     const tide_coding coding =
         call->form == TIDE_FORM_GRPC && !call->is_packed ? TIDE_CODING_IDENTITY : call->coding;
     const bool is_empty_raw = call->form == TIDE_FORM_RAW && message.bytes.len == 0;
@@ -139,7 +139,7 @@ void tide_call_run(tide_call *call)
         run(call, view_held(&message), entry->arg);
         call->current = NULL;
     }
-    tide_site_note_freed(call->site, message.charged);
+    tide_server_context_note_freed(call->context, message.charged);
     tide_charged_buffer_done(&message);
 }
 
@@ -147,16 +147,16 @@ void tide_call_dispatch(tide_call *call)
 {
     const tide_route_entry *entry = call->entry;
     const bool is_blocking = entry->method ? entry->method->is_blocking : entry->route->is_blocking;
-    tide_site *site = call->site;
-    if (!is_blocking || !site->run_blocking) {
+    tide_server_context *context = call->context;
+    if (!is_blocking || !context->run_blocking) {
         tide_call_run(call);
         return;
     }
     tide_call_hold(call);
-    if (site->run_blocking(site->run_blocking_arg, call))
+    if (context->run_blocking(context->run_blocking_arg, call))
         return;
     tide_call_release(call);
-    tide_count(&site->counters.refused_workers, 1);
+    tide_count(&context->counters.refused_workers, 1);
     tide_call_refuse(call, TIDE_GRPC_RESOURCE_EXHAUSTED, 503, 1, "too many calls, try again");
 }
 
@@ -164,7 +164,7 @@ void tide_call_dispatch(tide_call *call)
 static void push_message(tide_call *call)
 {
     tide_charged_buffer message = call->body;
-    tide_charged_buffer_init(&call->body, &call->account->requests, 0);
+    tide_charged_buffer_init(&call->body, &call->quota->requests, 0);
     tide_inbound *inbound = NULL;
     if (prepare_message(call, &message, call->is_packed ? call->coding : TIDE_CODING_IDENTITY))
         inbound = calloc(1, sizeof *inbound);
@@ -199,7 +199,7 @@ static void begin_message(tide_call *call)
         tide_call_refuse(call, TIDE_GRPC_INTERNAL, 400, 0, "a compressed message without a coding");
         return;
     }
-    if ((int64_t)len > call->site->limits.message_len) {
+    if ((int64_t)len > call->context->limits.message_len) {
         refuse_bytes(call, TIDE_E_LIMIT, 0);
         return;
     }
@@ -211,7 +211,7 @@ static void begin_message(tide_call *call)
     call->message_len = len;
     call->is_reading = true;
     tide_charged_buffer_done(&call->body);
-    tide_charged_buffer_init(&call->body, &call->account->requests, len);
+    tide_charged_buffer_init(&call->body, &call->quota->requests, len);
 }
 
 static void end_message(tide_call *call)
@@ -301,7 +301,7 @@ bool tide_call_is_congested(tide_call *call)
 {
     tide_call_lock(call);
     const bool is_congested =
-        call->inbox && call->inbox_len >= (size_t)call->site->limits.queue_len / 4;
+        call->inbox && call->inbox_len >= (size_t)call->context->limits.queue_len / 4;
     tide_call_unlock(call);
     return is_congested;
 }
@@ -345,7 +345,7 @@ static void notify_drained(tide_call *call)
     tide_call_lock(call);
     tide_call_event_fn *fn = NULL;
     void *arg = call->on_drain_arg;
-    if (!call->is_ended && call->queue_len <= (size_t)call->site->limits.queue_len / 2 &&
+    if (!call->is_ended && call->queue_len <= (size_t)call->context->limits.queue_len / 2 &&
         !tide_call_is_held_back(call)) {
         fn = call->on_drain;
         call->on_drain = NULL;
@@ -369,7 +369,7 @@ int64_t tide_call_step(tide_call *call, int64_t now_us)
     if (now_us >= call->deadline_us)
         tide_call_cancel(call, TIDE_GRPC_DEADLINE_EXCEEDED, 504, "the deadline has passed");
     if (!call->is_input_over && now_us >= call->body_until_us) {
-        tide_count(&call->site->counters.timeouts_body, 1);
+        tide_count(&call->context->counters.timeouts_body, 1);
         tide_call_refuse(call, TIDE_GRPC_DEADLINE_EXCEEDED, 408, 0,
                          "the body did not come in time");
     }

@@ -28,9 +28,9 @@
 #include "base/arena.h"
 #include "net/call/call.h"
 #include "net/codec/inflate.h"
-#include "net/http/head.h"
-#include "net/http/held.h"
-#include "net/server/site.h"
+#include "net/http/charged_buffer.h"
+#include "net/http/headers.h"
+#include "net/server/server_context.h"
 
 typedef enum tide_call_form {
     TIDE_FORM_GRPC,
@@ -47,7 +47,7 @@ typedef struct tide_piece {
     char *bytes;
     size_t len;
     size_t offset;  /* what was read, prefix included */
-    size_t charged; /* to the account */
+    size_t charged; /* to the quota */
 } tide_piece;
 
 /* A message of a client stream that waits for its receiver. */
@@ -62,14 +62,14 @@ typedef void tide_call_event_fn(tide_call *call, void *arg);
 struct tide_call {
     /* constant once open */
     atomic_int refs;
-    tide_site *site;
-    tide_account *account;   /* its memory is charged to it */
+    tide_server_context *context;
+    tide_peer_quota *quota;  /* its memory is charged to it */
     tide_route_entry *entry; /* NULL: refused before one was found */
     tide_call_form form;
     tide_call_kind kind;
     bool is_h2;
     bool is_head; /* HEAD: the answer has no body */
-    tide_head request;
+    tide_headers request;
     char *method;
     char *path;
     char *query;
@@ -116,8 +116,8 @@ struct tide_call {
     void *on_cancel_arg;
 
     struct tide_call_memory *memory; /* freed with the call */
-    tide_head answer;
-    tide_head trailers;
+    tide_headers answer;
+    tide_headers trailers;
     tide_piece *queue;
     tide_piece **queue_tail;
     size_t queue_len;
@@ -143,13 +143,13 @@ typedef struct tide_call_origin {
     const char *certificate; /* NULL: none */
     bool is_h2;
     bool is_head_too_large;
-    tide_head *head;
+    tide_headers *head;
     void (*wake)(void *arg);
     void *wake_arg;
 } tide_call_origin;
 
 /* NULL: no memory. The transport's reference is the caller's. */
-tide_call *tide_call_open(tide_site *site, const tide_call_origin *origin);
+tide_call *tide_call_open(tide_server_context *context, const tide_call_origin *origin);
 void tide_call_leave(tide_call *call);
 
 /* The call still wants the body: it was not refused. */
@@ -178,8 +178,9 @@ void tide_call_cancel(tide_call *call, int grpc_code, int http_code, const char 
 
 typedef struct tide_response {
     int http_code;
-    const tide_head *head; /* constant from now on; user fields and those that the form asks for */
-    bool is_whole;         /* the call has ended: body_len is all there will be */
+    const tide_headers
+        *head;     /* constant from now on; user fields and those that the form asks for */
+    bool is_whole; /* the call has ended: body_len is all there will be */
     size_t body_len;
     bool is_trailers_only; /* gRPC: nothing but a status */
 } tide_response;
@@ -195,7 +196,7 @@ bool tide_call_is_torn(tide_call *call);
 
 /* The trailers of a gRPC call that has ended: status, message, details, the method's own.
  * TIDE_E_NOMEM. */
-TIDE_MUST_CHECK tide_status tide_call_trailers(tide_call *call, tide_head *out);
+TIDE_MUST_CHECK tide_status tide_call_trailers(tide_call *call, tide_headers *out);
 
 /* ---- shared by the files of a call ---- */
 

@@ -23,34 +23,34 @@ static char *copy_content_type(const char *value)
     return copy;
 }
 
-static tide_call *make_call(tide_site *site, const tide_call_origin *origin)
+static tide_call *make_call(tide_server_context *context, const tide_call_origin *origin)
 {
     tide_call *call = calloc(1, sizeof *call);
     if (!call)
         return NULL;
     atomic_init(&call->refs, 1);
-    call->account = tide_account_get(&site->accounts, origin->peer, origin->owner);
-    if (!call->account) {
+    call->quota = tide_peer_quota_get(&context->quotas, origin->peer, origin->owner);
+    if (!call->quota) {
         free(call);
         return NULL;
     }
-    call->site = site;
-    tide_site_hold(site);
+    call->context = context;
+    tide_server_context_hold(context);
     (void)pthread_mutex_init(&call->lock, NULL);
     call->request = *origin->head;
-    tide_head_init(origin->head, origin->head->max);
-    tide_head_init(&call->answer, RESPONSE_HEAD_MAX);
-    tide_head_init(&call->trailers, RESPONSE_HEAD_MAX);
+    tide_headers_init(origin->head, origin->head->max);
+    tide_headers_init(&call->answer, RESPONSE_HEAD_MAX);
+    tide_headers_init(&call->trailers, RESPONSE_HEAD_MAX);
     tide_buffer_init(&call->details, DETAILS_LEN_MAX);
-    tide_charged_buffer_init(&call->body, &call->account->requests,
-                             (size_t)site->limits.message_len);
+    tide_charged_buffer_init(&call->body, &call->quota->requests,
+                             (size_t)context->limits.message_len);
     call->queue_tail = &call->queue;
     call->inbox_tail = &call->inbox;
     const size_t path_len = strcspn(origin->target, "?");
     call->method = strdup(origin->method);
     call->path = strndup(origin->target, path_len);
     call->query = strdup(origin->target[path_len] == '?' ? origin->target + path_len + 1 : "");
-    call->content_type = copy_content_type(tide_head_text(&call->request, "content-type"));
+    call->content_type = copy_content_type(tide_headers_text(&call->request, "content-type"));
     call->peer = strdup(origin->peer);
     if (!call->method || !call->path || !call->query || !call->content_type || !call->peer) {
         tide_call_release(call);
@@ -59,13 +59,13 @@ static tide_call *make_call(tide_site *site, const tide_call_origin *origin)
     call->owner = origin->owner;
     call->is_h2 = origin->is_h2;
     call->is_head = strcmp(origin->method, "HEAD") == 0;
-    call->opened_us = site->env->mono_us(site->env);
+    call->opened_us = context->env->mono_us(context->env);
     call->http_code = 200;
     call->deadline_us = INT64_MAX;
-    call->body_until_us = call->opened_us + site->limits.body_us;
+    call->body_until_us = call->opened_us + context->limits.body_us;
     call->wake = origin->wake;
     call->wake_arg = origin->wake_arg;
-    tide_count(&site->counters.calls_running, 1);
+    tide_count(&context->counters.calls_running, 1);
     return call;
 }
 
@@ -91,7 +91,7 @@ static bool find_route(tide_call *call)
     bool has_path;
     const char *allow;
     tide_route_entry *entry =
-        tide_routes_find(call->site->routes, call->method, call->path, &has_path, &allow);
+        tide_routes_find(call->context->routes, call->method, call->path, &has_path, &allow);
     if (!entry && has_path) {
         tide_call_add_header(call, "allow", allow);
         tide_call_refuse(call, TIDE_GRPC_UNIMPLEMENTED, 405, 0, "%s is served with %s", call->path,
@@ -114,9 +114,9 @@ static bool find_route(tide_call *call)
  * reader of HTTP/1.1 heads has checked Host already. */
 static bool check_host(tide_call *call)
 {
-    const char *authority = tide_head_text(&call->request, ":authority");
-    const char *host = tide_head_text(&call->request, "host");
-    const char *scheme = tide_head_text(&call->request, ":scheme");
+    const char *authority = tide_headers_text(&call->request, ":authority");
+    const char *host = tide_headers_text(&call->request, "host");
+    const char *scheme = tide_headers_text(&call->request, ":scheme");
     const int default_port = scheme && strcasecmp(scheme, "https") == 0 ? 443 : 80;
     tide_authority one;
     tide_authority other;
@@ -155,9 +155,9 @@ static bool check_form(tide_call *call)
     return true;
 }
 
-static const char *bearer_token(const tide_head *head)
+static const char *bearer_token(const tide_headers *head)
 {
-    const char *value = tide_head_text(head, "authorization");
+    const char *value = tide_headers_text(head, "authorization");
     if (!value || strncasecmp(value, "Bearer ", 7) != 0)
         return NULL;
     value += 7;
@@ -177,37 +177,38 @@ static void count_refusal(tide_net_counters *counters, tide_status status)
 }
 
 /* A browser sends one. Of several, none can be believed. */
-static const char *get_web_origin(const tide_head *request)
+static const char *get_web_origin(const tide_headers *request)
 {
-    return tide_head_count(request, "origin") > 1 ? "several origins"
-                                                  : tide_head_text(request, "origin");
+    return tide_headers_count(request, "origin") > 1 ? "several origins"
+                                                     : tide_headers_text(request, "origin");
 }
 
 static bool authorise(tide_call *call, const char *certificate)
 {
-    tide_site *site = call->site;
+    tide_server_context *context = call->context;
     const tide_call_role needed =
         call->entry->method ? call->entry->method->role : call->entry->route->role;
-    if (!site->authorise) {
+    if (!context->authorise) {
         call->identity.role = TIDE_ROLE_ADMIN;
         return true;
     }
     if (needed == TIDE_ROLE_NONE)
         return true;
-    const char *authority = tide_head_text(&call->request, ":authority");
+    const char *authority = tide_headers_text(&call->request, ":authority");
     const tide_credentials given = {
         .token = bearer_token(&call->request),
         .certificate = certificate,
         .peer = call->peer,
         .owner = call->owner,
-        .host = authority ? authority : tide_head_text(&call->request, "host"),
+        .host = authority ? authority : tide_headers_text(&call->request, "host"),
         .origin = get_web_origin(&call->request),
     };
     tide_error err = {0};
-    const tide_status status = site->authorise(site->authorise_arg, &given, &call->identity, &err);
+    const tide_status status =
+        context->authorise(context->authorise_arg, &given, &call->identity, &err);
     if (status != TIDE_OK) {
         call->identity = (tide_caller){0};
-        count_refusal(&site->counters, status);
+        count_refusal(&context->counters, status);
         if (status == TIDE_E_UNAUTHENTICATED)
             tide_call_add_header(call, "www-authenticate", "Bearer");
         tide_call_refuse_status(call, status, &err);
@@ -216,7 +217,7 @@ static bool authorise(tide_call *call, const char *certificate)
     call->has_identity = true;
     if (!tide_role_includes(call->identity.role, needed)) {
         const bool is_user = !given.token && !given.certificate;
-        tide_count(&site->counters.refused_denied, 1);
+        tide_count(&context->counters.refused_denied, 1);
         tide_call_refuse(call, TIDE_GRPC_PERMISSION_DENIED, 403, 0,
                          "'%s' has role %s and may not call %s%s", call->identity.name,
                          tide_role_name(call->identity.role), call->path,
@@ -232,7 +233,7 @@ static bool find_coding(tide_call *call)
 {
     const bool is_grpc = call->form == TIDE_FORM_GRPC;
     const char *name =
-        tide_head_text(&call->request, is_grpc ? "grpc-encoding" : "content-encoding");
+        tide_headers_text(&call->request, is_grpc ? "grpc-encoding" : "content-encoding");
     tide_error err = {0};
     if (name && tide_coding_find(&call->coding, tide_view_of(name), &err) != TIDE_OK) {
         tide_call_add_header(call, is_grpc ? "grpc-accept-encoding" : "accept-encoding",
@@ -241,15 +242,15 @@ static bool find_coding(tide_call *call)
         return false;
     }
     const char *accepted =
-        tide_head_text(&call->request, is_grpc ? "grpc-accept-encoding" : "accept-encoding");
-    call->accepts_gzip = tide_head_lists(accepted, "gzip");
+        tide_headers_text(&call->request, is_grpc ? "grpc-accept-encoding" : "accept-encoding");
+    call->accepts_gzip = tide_headers_lists(accepted, "gzip");
     call->is_compressed = is_grpc && call->accepts_gzip && call->coding != TIDE_CODING_IDENTITY;
     return true;
 }
 
 static bool find_deadline(tide_call *call)
 {
-    const char *timeout = tide_head_text(&call->request, "grpc-timeout");
+    const char *timeout = tide_headers_text(&call->request, "grpc-timeout");
     int64_t timeout_us;
     if (!timeout)
         return true;
@@ -267,7 +268,7 @@ static bool decode_metadata(tide_call *call)
 {
     for (size_t i = 0; i < call->request.count; i++) {
         tide_header_field *field = &call->request.fields[i];
-        if (!tide_head_is_binary(tide_view_bytes(field->name, field->name_len)))
+        if (!tide_headers_is_binary(tide_view_bytes(field->name, field->name_len)))
             continue;
         TIDE_CLEANUP(tide_buffer_done) tide_buffer bytes;
         tide_buffer_init(&bytes, field->value_len); /* decoding shortens */
@@ -288,28 +289,28 @@ static bool decode_metadata(tide_call *call)
 
 static bool is_declared_too_large(tide_call *call)
 {
-    const char *text = tide_head_text(&call->request, "content-length");
+    const char *text = tide_headers_text(&call->request, "content-length");
     const uint64_t len = text ? strtoull(text, NULL, 10) : 0;
-    if (call->form == TIDE_FORM_GRPC || len <= (uint64_t)call->site->limits.message_len)
+    if (call->form == TIDE_FORM_GRPC || len <= (uint64_t)call->context->limits.message_len)
         return false;
-    tide_count(&call->site->counters.refused_message_len, 1);
+    tide_count(&call->context->counters.refused_message_len, 1);
     tide_call_refuse(call, TIDE_GRPC_RESOURCE_EXHAUSTED, 413, 0,
                      "a body of %s bytes, the limit is %lld", text,
-                     (long long)call->site->limits.message_len);
+                     (long long)call->context->limits.message_len);
     return true;
 }
 
-tide_call *tide_call_open(tide_site *site, const tide_call_origin *origin)
+tide_call *tide_call_open(tide_server_context *context, const tide_call_origin *origin)
 {
-    tide_call *call = make_call(site, origin);
+    tide_call *call = make_call(context, origin);
     if (!call)
         return NULL;
     call->form = find_form(call);
     if (origin->is_head_too_large) {
-        tide_count(&site->counters.refused_headers, 1);
+        tide_count(&context->counters.refused_headers, 1);
         tide_call_refuse(call, TIDE_GRPC_RESOURCE_EXHAUSTED, 431, 0,
                          "header fields above the limit of %lld bytes",
-                         (long long)site->limits.header_list_len);
+                         (long long)context->limits.header_list_len);
         return call;
     }
     if (!check_host(call) || !find_route(call) || !authorise(call, origin->certificate) ||

@@ -49,22 +49,22 @@ void tide_call_drop_inbox(tide_call *call)
 
 static void count_end(tide_call *call)
 {
-    tide_site *site = call->site;
-    tide_count(&site->counters.calls_running, -1);
+    tide_server_context *context = call->context;
+    tide_count(&context->counters.calls_running, -1);
     if (!call->entry)
         return;
     const int code = call->grpc_code >= 0 && call->grpc_code < TIDE_GRPC_CODES ? call->grpc_code
                                                                                : TIDE_GRPC_UNKNOWN;
     tide_count(&call->entry->ended[code], 1);
-    const int64_t took_us = site->env->mono_us(site->env) - call->opened_us;
+    const int64_t took_us = context->env->mono_us(context->env) - call->opened_us;
     tide_count(&call->entry->busy_us, took_us);
-    if (site->on_ended)
-        site->on_ended(site->on_ended_arg, call->entry, code, took_us);
+    if (context->on_ended)
+        context->on_ended(context->on_ended_arg, call->entry, code, took_us);
 }
 
-static void add_text(tide_head *head, const char *name, const char *value)
+static void add_text(tide_headers *head, const char *name, const char *value)
 {
-    TIDE_IGNORE(tide_head_add(head, tide_view_of(name), tide_view_of(value)));
+    TIDE_IGNORE(tide_headers_add(head, tide_view_of(name), tide_view_of(value)));
 }
 
 static tide_status_details details_of(const tide_ending *ending)
@@ -94,7 +94,7 @@ static void queue_failure(tide_call *call, const tide_ending *ending)
     if (status != TIDE_OK || !body.ptr)
         return;
     tide_call_drop_queue(call);
-    tide_head_drop(&call->answer, "content-type");
+    tide_headers_drop(&call->answer, "content-type");
     add_text(&call->answer, "content-type",
              is_protobuf ? "application/x-protobuf" : "application/json");
     const size_t len = body.len;
@@ -186,7 +186,7 @@ void tide_call_cancel(tide_call *call, int grpc_code, int http_code, const char 
     void *arg = call->on_cancel_arg;
     call->is_cancelled = true;
     tide_call_drop_queue(call);
-    tide_count(&call->site->counters.calls_cancelled, 1);
+    tide_count(&call->context->counters.calls_cancelled, 1);
     const tide_ending ending = {.grpc_code = grpc_code, .http_code = http_code, .message = message};
     tide_call_finish(call, &ending);
     tide_call_unlock(call);
@@ -292,14 +292,14 @@ bool tide_call_is_torn(tide_call *call)
     return is_torn;
 }
 
-tide_status tide_call_trailers(tide_call *call, tide_head *out)
+tide_status tide_call_trailers(tide_call *call, tide_headers *out)
 {
     TIDE_CLEANUP(tide_buffer_done) tide_buffer text = tide_buffer_of(2 * DETAILS_MAX);
     char code[NUMBER_TEXT_MAX];
     tide_call_lock(call);
     assert(call->is_ended);
     (void)snprintf(code, sizeof code, "%d", call->grpc_code);
-    tide_status status = tide_head_add(out, tide_view_of("grpc-status"), tide_view_of(code));
+    tide_status status = tide_headers_add(out, tide_view_of("grpc-status"), tide_view_of(code));
     if (call->message && call->message[0] != '\0') {
         text.max = MESSAGE_MAX;
         tide_grpc_message_encode(&text, call->message);

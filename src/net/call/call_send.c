@@ -26,13 +26,13 @@ static char *copy_bytes(tide_view bytes)
 /* What a method may send in one message: the bound of requests holds for answers too. */
 static size_t response_max(const tide_call *call)
 {
-    return (size_t)call->site->limits.message_len;
+    return (size_t)call->context->limits.message_len;
 }
 
 /* Replace *bytes by their gzip form when that is wanted and shorter. */
 static bool pack_bytes(const tide_call *call, char **bytes, size_t *len)
 {
-    if ((int64_t)*len < call->site->limits.compress_min_len)
+    if ((int64_t)*len < call->context->limits.compress_min_len)
         return false;
     TIDE_CLEANUP(tide_buffer_done) tide_buffer packed = tide_buffer_of(*len - 1);
     if (tide_gzip_append(&packed, tide_view_bytes(*bytes, *len), GZIP_LEVEL, NULL) != TIDE_OK)
@@ -46,14 +46,14 @@ static bool pack_bytes(const tide_call *call, char **bytes, size_t *len)
 
 void tide_call_give_reserved(tide_call *call)
 {
-    tide_budget_give(&call->account->answers, call->reserved_len);
+    tide_budget_give(&call->quota->answers, call->reserved_len);
     call->reserved_len = 0;
 }
 
 /* With the lock held: charge for an answer, out of what was reserved for it first. */
 static bool charge_response(tide_call *call, size_t len)
 {
-    tide_budget *answers = &call->account->answers;
+    tide_budget *answers = &call->quota->answers;
     const size_t reserved_len = call->reserved_len;
     call->reserved_len = 0;
     tide_budget_give(answers, reserved_len >= len ? reserved_len - len : reserved_len);
@@ -61,14 +61,14 @@ static bool charge_response(tide_call *call, size_t len)
         tide_budget_force(answers, len);
     if (len <= TINY_LEN || reserved_len >= len || tide_budget_take(answers, len))
         return true;
-    tide_count(&call->site->counters.refused_answers, 1);
+    tide_count(&call->context->counters.refused_answers, 1);
     return false;
 }
 
 void tide_call_free_piece(tide_call *call, tide_piece *piece)
 {
-    tide_budget_give(&call->account->answers, piece->charged);
-    tide_site_note_freed(call->site, piece->charged);
+    tide_budget_give(&call->quota->answers, piece->charged);
+    tide_server_context_note_freed(call->context, piece->charged);
     free(piece->bytes);
     free(piece);
 }
@@ -77,11 +77,11 @@ void tide_call_free_piece(tide_call *call, tide_piece *piece)
  * then. */
 bool tide_call_is_held_back(const tide_call *call)
 {
-    const tide_site *site = call->site;
-    if (call->queue_len == 0 || call->queue_len >= (size_t)site->limits.queue_len)
+    const tide_server_context *context = call->context;
+    if (call->queue_len == 0 || call->queue_len >= (size_t)context->limits.queue_len)
         return call->queue_len > 0;
-    return tide_budget_left(&call->account->answers) < call->account->answers.max / 4 ||
-           tide_budget_left(&site->answers) < site->answers.max / 4;
+    return tide_budget_left(&call->quota->answers) < call->quota->answers.max / 4 ||
+           tide_budget_left(&context->answers) < context->answers.max / 4;
 }
 
 size_t tide_call_reserve(tide_call *call, size_t wanted_len)
@@ -92,7 +92,7 @@ size_t tide_call_reserve(tide_call *call, size_t wanted_len)
     tide_call_lock(call);
     tide_call_give_reserved(call);
     if (wanted_len > 0 && !call->is_ended) {
-        tide_budget *answers = &call->account->answers;
+        tide_budget *answers = &call->quota->answers;
         /* No call gets all that is left, and less if others hold some: pages become smaller
          * before a call is refused. */
         const size_t left = tide_budget_left(answers) / (tide_budget_used(answers) > 0 ? 4 : 2);
@@ -110,7 +110,7 @@ static bool queue_piece(tide_call *call, char *bytes, size_t len, bool is_packed
 {
     tide_piece *piece = call->is_ended ? NULL : calloc(1, sizeof *piece);
     if (!piece) {
-        tide_budget_give(&call->account->answers, charged);
+        tide_budget_give(&call->quota->answers, charged);
         free(bytes);
         return false;
     }
@@ -158,7 +158,7 @@ static bool call_send_owned(tide_call *call, char *message, size_t len)
 
     tide_call_lock(call);
     const bool is_over =
-        call->queue_len > (size_t)call->site->limits.queue_len + response_max(call);
+        call->queue_len > (size_t)call->context->limits.queue_len + response_max(call);
     const bool has_room = !is_over && charge_response(call, len);
     const bool is_sent = has_room && queue_piece(call, message, len, is_packed, len);
     if (!has_room)
@@ -231,7 +231,7 @@ static char *translate_response(tide_call *call, const char *message, size_t *le
 static void add_response_field(tide_call *call, const char *name, const char *value)
 {
     if (!call->is_ended && !call->is_started)
-        TIDE_IGNORE(tide_head_add(&call->answer, tide_view_of(name), tide_view_of(value)));
+        TIDE_IGNORE(tide_headers_add(&call->answer, tide_view_of(name), tide_view_of(value)));
 }
 
 /* The whole body of an HTTP answer as it is sent, and its end. */

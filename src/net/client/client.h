@@ -65,7 +65,7 @@
 #include "base/buffer.h"
 #include "base/cleanup.h"
 #include "net/client/client_hub.h"
-#include "net/http/head.h"
+#include "net/http/headers.h"
 
 enum {
     /* bytes of a message; also what is kept of an error's body */
@@ -142,8 +142,8 @@ typedef struct tide_client_request {
 /* A response. On the caller's stack: init, any number of calls, done. */
 typedef struct tide_client_response {
     tide_buffer message; /* or the body of a post, whatever its HTTP status */
-    tide_head head;
-    tide_head trailers;
+    tide_headers head;
+    tide_headers trailers;
     int http_code;          /* 0: no answer */
     int grpc_code;          /* of the server, or as HTTP and the connection imply */
     tide_buffer details;    /* google.rpc.Status, as bytes; empty: none */

@@ -21,8 +21,8 @@ typedef struct outcome {
 static void move_response(tide_client_response *reply, tide_client_stream *stream, bool has_body)
 {
     tide_client_response *from = &stream->reply;
-    const tide_head head = reply->head;
-    const tide_head trailers = reply->trailers;
+    const tide_headers head = reply->head;
+    const tide_headers trailers = reply->trailers;
     const tide_buffer details = reply->details;
     reply->head = from->head;
     reply->trailers = from->trailers;

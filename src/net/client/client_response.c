@@ -40,16 +40,16 @@ tide_status tide_client_status_of(int grpc_code)
 /* ---- header lines ---- */
 
 /* Binary fields are decoded; what is no base64 is left out. */
-static tide_status add_field(tide_head *head, tide_view name, tide_view value)
+static tide_status add_field(tide_headers *head, tide_view name, tide_view value)
 {
-    if (!tide_head_is_binary(name))
-        return tide_head_add(head, name, value);
+    if (!tide_headers_is_binary(name))
+        return tide_headers_add(head, name, value);
     TIDE_CLEANUP(tide_buffer_done) tide_buffer bytes = tide_buffer_of(TIDE_CLIENT_HEAD_MAX);
     const tide_status status = tide_base64_decode(&bytes, value);
     if (status == TIDE_E_INVALID)
         return TIDE_OK;
     TIDE_TRY(status);
-    return tide_head_add(head, name, tide_buffer_view(&bytes));
+    return tide_headers_add(head, name, tide_buffer_view(&bytes));
 }
 
 static tide_view trim(tide_view text)
@@ -69,8 +69,8 @@ void tide_client_response_line(tide_client_stream *stream, tide_view line)
     line = trim(line);
     if (line.len >= 5 && memcmp(line.ptr, "HTTP/", 5) == 0) {
         /* An answer begins; one before it (1xx) does not count. */
-        tide_head_done(&reply->head);
-        tide_head_init(&reply->head, TIDE_CLIENT_HEAD_MAX);
+        tide_headers_done(&reply->head);
+        tide_headers_init(&reply->head, TIDE_CLIENT_HEAD_MAX);
         stream->has_head = false;
         return;
     }
@@ -84,7 +84,7 @@ void tide_client_response_line(tide_client_stream *stream, tide_view line)
     const tide_view name = trim(tide_view_bytes(line.ptr, (size_t)(colon - line.ptr)));
     const tide_view value =
         trim(tide_view_bytes(colon + 1, line.len - (size_t)(colon - line.ptr) - 1));
-    tide_head *head = stream->has_head ? &reply->trailers : &reply->head;
+    tide_headers *head = stream->has_head ? &reply->trailers : &reply->head;
     const tide_status status = add_field(head, name, value);
     if (status >= TIDE_OK)
         return;
@@ -146,15 +146,15 @@ static int64_t read_wait(const char *text, int64_t unit_us)
 
 static const char *find_text(const tide_client_response *reply, const char *name)
 {
-    const char *text = tide_head_text(&reply->trailers, name);
-    return text ? text : tide_head_text(&reply->head, name);
+    const char *text = tide_headers_text(&reply->trailers, name);
+    return text ? text : tide_headers_text(&reply->head, name);
 }
 
 static void read_advice(tide_client_stream *stream)
 {
     tide_client_response *reply = &stream->reply;
     const char *pushback = find_text(reply, "grpc-retry-pushback-ms");
-    const char *after = tide_head_text(&reply->head, "retry-after");
+    const char *after = tide_headers_text(&reply->head, "retry-after");
     reply->retry_after_us = -1;
     if (reply->details.len > 0)
         reply->retry_after_us = tide_client_retry_delay(tide_buffer_view(&reply->details));
@@ -195,14 +195,15 @@ static void end_by_status(tide_client_stream *stream, const char *code_text)
 {
     tide_client_response *reply = &stream->reply;
     const char *message = find_text(reply, "grpc-message");
-    const tide_header_field *details = tide_head_find(&reply->trailers, "grpc-status-details-bin");
+    const tide_header_field *details =
+        tide_headers_find(&reply->trailers, "grpc-status-details-bin");
     char words[TIDE_ERROR_TEXT_MAX] = "";
     char *end = NULL;
     const long number = strtol(code_text, &end, 10);
     const bool is_code = *code_text && *end == '\0' && number >= 0 && number < TIDE_GRPC_CODES;
     const int code = is_code ? (int)number : TIDE_GRPC_UNKNOWN;
     if (!details)
-        details = tide_head_find(&reply->head, "grpc-status-details-bin");
+        details = tide_headers_find(&reply->head, "grpc-status-details-bin");
     if (details && details->value_len <= DETAILS_MAX)
         TIDE_IGNORE(tide_buffer_append(&reply->details, details->value, details->value_len));
     if (message)

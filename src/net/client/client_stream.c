@@ -114,7 +114,7 @@ static tide_status add_field(tide_client_stream *stream, const tide_client_field
                              tide_error *err)
 {
     TIDE_CLEANUP(tide_buffer_done) tide_buffer line = tide_buffer_of(FIELD_LEN_MAX);
-    const bool is_binary = tide_head_is_binary(tide_view_of(field->name));
+    const bool is_binary = tide_headers_is_binary(tide_view_of(field->name));
     if (!is_field_name(field->name) || (!is_binary && !is_field_value(field->value)))
         return tide_fail(err, TIDE_E_INVALID, "the field '%s' cannot be sent", field->name);
     /* libcurl's way of writing a field without a value. */
@@ -261,16 +261,16 @@ void tide_client_response_init(tide_client_response *reply)
     *reply = (tide_client_response){.retry_after_us = -1};
     tide_buffer_init(&reply->message, TIDE_CLIENT_MESSAGE_MAX);
     tide_buffer_init(&reply->details, DETAILS_MAX);
-    tide_head_init(&reply->head, TIDE_CLIENT_HEAD_MAX);
-    tide_head_init(&reply->trailers, TIDE_CLIENT_HEAD_MAX);
+    tide_headers_init(&reply->head, TIDE_CLIENT_HEAD_MAX);
+    tide_headers_init(&reply->trailers, TIDE_CLIENT_HEAD_MAX);
 }
 
 void tide_client_response_done(tide_client_response *reply)
 {
     tide_buffer_done(&reply->message);
     tide_buffer_done(&reply->details);
-    tide_head_done(&reply->head);
-    tide_head_done(&reply->trailers);
+    tide_headers_done(&reply->head);
+    tide_headers_done(&reply->trailers);
 }
 
 /* ---- a transfer's life ---- */

@@ -101,7 +101,7 @@ static tide_client_message *new_message(const tide_client_stream *stream)
 /* A compressed message replaces itself by what it unpacks to. */
 static bool unpack(tide_client_stream *stream, tide_client_message *message)
 {
-    const char *encoding = tide_head_text(&stream->reply.head, "grpc-encoding");
+    const char *encoding = tide_headers_text(&stream->reply.head, "grpc-encoding");
     tide_error err = {.status = TIDE_OK};
     tide_buffer packed = message->bytes;
     tide_buffer_init(&message->bytes, stream->message_max);
@@ -203,7 +203,7 @@ static bool receive_plain(tide_client_stream *stream, tide_view bytes)
 static bool speaks_grpc(const tide_client_stream *stream)
 {
     static const char type[] = "application/grpc";
-    const char *given = tide_head_text(&stream->reply.head, "content-type");
+    const char *given = tide_headers_text(&stream->reply.head, "content-type");
     return stream->is_grpc && given && strncmp(given, type, sizeof type - 1) == 0;
 }
 
@@ -228,8 +228,8 @@ static size_t receive_bytes(char *bytes, size_t size, size_t count, void *arg)
 
 static bool has_status(const tide_client_stream *stream)
 {
-    return tide_head_find(&stream->reply.head, "grpc-status") ||
-           tide_head_find(&stream->reply.trailers, "grpc-status");
+    return tide_headers_find(&stream->reply.head, "grpc-status") ||
+           tide_headers_find(&stream->reply.trailers, "grpc-status");
 }
 
 static size_t receive_line(char *bytes, size_t size, size_t count, void *arg)

@@ -4,9 +4,9 @@
  * server first and gives them back with the memory. What does not fit is refused, never waited for:
  * uploads that wait for each other's memory would wait for ever.
  *
- * A budget may be a share of another one (account.h: what one address may hold): what is taken from
- * the share is taken from the whole. A part of each, its reserve, is left to small holders, of at
- * most TIDE_BUDGET_SMALL_LEN bytes: large ones that come in slowly do not keep out the many that
+ * A budget may be a share of another one (peer_quota.h: what one address may hold): what is taken
+ * from the share is taken from the whole. A part of each, its reserve, is left to small holders, of
+ * at most TIDE_BUDGET_SMALL_LEN bytes: large ones that come in slowly do not keep out the many that
  * are small and soon over.
  *
  * A lenient budget lets whoever comes first have more than there is: one answer that is larger than

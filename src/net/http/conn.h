@@ -18,7 +18,7 @@
 #include <tidemark/export.h>
 #include <tidemark/view.h>
 
-#include "net/server/site.h"
+#include "net/server/server_context.h"
 
 typedef struct tide_conn tide_conn;
 
@@ -38,7 +38,7 @@ struct tide_conn {
 };
 
 typedef struct tide_conn_setup {
-    tide_site *site;
+    tide_server_context *context;
     const char *peer; /* copied */
     tide_peer_owner owner;
     const char *certificate; /* copied; NULL: none */

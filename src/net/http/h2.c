@@ -36,7 +36,7 @@ tide_preface tide_preface_find(tide_view bytes)
 int tide_h2_end_flood(tide_h2 *h2)
 {
     if (!h2->is_flooded)
-        tide_count(&h2->site->counters.refused_flood, 1);
+        tide_count(&h2->context->counters.refused_flood, 1);
     h2->is_flooded = true;
     h2->conn.is_hostile = true;
     return nghttp2_session_terminate_session(h2->session, NGHTTP2_ENHANCE_YOUR_CALM);
@@ -57,7 +57,7 @@ static bool fill_bucket(tide_h2_bucket *bucket, int64_t now_us, int64_t burst, i
 
 static int count_control(tide_h2 *h2)
 {
-    const tide_net_limits *limits = &h2->site->limits;
+    const tide_net_limits *limits = &h2->context->limits;
     if (fill_bucket(&h2->control, h2->now_us, limits->control_burst, limits->control_rate))
         return tide_h2_end_flood(h2);
     return 0;
@@ -66,7 +66,7 @@ static int count_control(tide_h2 *h2)
 /* Resets, by the peer or because of what the peer sent. */
 static int count_reset(tide_h2 *h2)
 {
-    const tide_net_limits *limits = &h2->site->limits;
+    const tide_net_limits *limits = &h2->context->limits;
     if (fill_bucket(&h2->resets, h2->now_us, limits->reset_burst, limits->reset_rate))
         return tide_h2_end_flood(h2);
     return 0;
@@ -127,7 +127,7 @@ static int on_begin_headers(nghttp2_session *session, const nghttp2_frame *frame
     stream->h2 = h2;
     stream->id = frame->hd.stream_id;
     stream->stalled_us = stream->busy_us = stream->refuse_us = INT64_MAX;
-    tide_head_init(&stream->head, (size_t)h2->site->limits.header_list_len);
+    tide_headers_init(&stream->head, (size_t)h2->context->limits.header_list_len);
     stream->next = h2->streams;
     if (stream->next)
         stream->next->link = &stream->next;
@@ -140,8 +140,8 @@ static int on_begin_headers(nghttp2_session *session, const nghttp2_frame *frame
 /* Every decoded field counts, whether it is used or not: decoding is what costs. */
 static int count_decoded(tide_h2 *h2, size_t name_len, size_t value_len)
 {
-    h2->block_len += name_len + value_len + TIDE_HEAD_FIELD_COST;
-    if (h2->block_len <= TIDE_H2_BLOCK_PART * (size_t)h2->site->limits.header_list_len)
+    h2->block_len += name_len + value_len + TIDE_HEADERS_FIELD_COST;
+    if (h2->block_len <= TIDE_H2_BLOCK_PART * (size_t)h2->context->limits.header_list_len)
         return 0;
     return end_with(h2, NGHTTP2_ENHANCE_YOUR_CALM);
 }
@@ -172,16 +172,16 @@ static int on_header(nghttp2_session *session, const nghttp2_frame *frame, const
         return 0; /* trailers of a request say nothing to us */
     if (stream->is_head_too_large)
         return 0;
-    const tide_status status = tide_head_add(&stream->head, tide_view_bytes(name, name_len),
-                                             tide_view_bytes(value, value_len));
+    const tide_status status = tide_headers_add(&stream->head, tide_view_bytes(name, name_len),
+                                                tide_view_bytes(value, value_len));
     if (status == TIDE_E_LIMIT)
         stream->is_head_too_large = true;
     return status == TIDE_E_NOMEM ? NGHTTP2_ERR_TEMPORAL_CALLBACK_FAILURE : 0;
 }
 
-static const char *text_or(const tide_head *head, const char *name, const char *otherwise)
+static const char *text_or(const tide_headers *head, const char *name, const char *otherwise)
 {
-    const char *text = tide_head_text(head, name);
+    const char *text = tide_headers_text(head, name);
     return text ? text : otherwise;
 }
 
@@ -202,7 +202,7 @@ static int open_call(tide_h2 *h2, tide_h2_stream *stream)
             .wake = h2->wake,
             .wake_arg = h2->wake_arg,
         };
-        stream->call = tide_call_open(h2->site, &origin);
+        stream->call = tide_call_open(h2->context, &origin);
     }
     free(method);
     free(target);
@@ -268,7 +268,7 @@ static int on_data(nghttp2_session *session, uint8_t flags, int32_t stream_id, c
         stream->uncredited += len;
         if (stream->refuse_us != INT64_MAX)
             stream->refused_len += len;
-        if (stream->refused_len > (size_t)stream->h2->site->limits.message_len)
+        if (stream->refused_len > (size_t)stream->h2->context->limits.message_len)
             stream->refuse_us = 0;
         else
             tide_h2_credit(stream);
@@ -316,13 +316,13 @@ void tide_h2_forget(tide_h2_stream *stream)
     (void)nghttp2_session_set_stream_user_data(h2->session, stream->id, NULL);
     if (stream->call)
         tide_call_leave(stream->call);
-    tide_head_done(&stream->head);
+    tide_headers_done(&stream->head);
     free(stream);
 }
 
 static nghttp2_session *make_session(tide_h2 *h2)
 {
-    const tide_net_limits *limits = &h2->site->limits;
+    const tide_net_limits *limits = &h2->context->limits;
     nghttp2_session_callbacks *callbacks = NULL;
     nghttp2_option *option = NULL;
     nghttp2_session *session = NULL;
@@ -350,7 +350,7 @@ static nghttp2_session *make_session(tide_h2 *h2)
 
 static bool greet(tide_h2 *h2)
 {
-    const tide_net_limits *limits = &h2->site->limits;
+    const tide_net_limits *limits = &h2->context->limits;
     const nghttp2_settings_entry settings[] = {
         {NGHTTP2_SETTINGS_MAX_CONCURRENT_STREAMS, (uint32_t)limits->streams},
         {NGHTTP2_SETTINGS_INITIAL_WINDOW_SIZE, TIDE_H2_STREAM_WINDOW},
@@ -367,8 +367,8 @@ tide_conn *tide_h2_new(const tide_conn_setup *setup, int64_t now_us)
     if (!h2)
         return NULL;
     h2->conn.class = &tide_h2_class;
-    h2->site = setup->site;
-    tide_site_hold(h2->site);
+    h2->context = setup->context;
+    tide_server_context_hold(h2->context);
     h2->peer = strdup(setup->peer);
     h2->owner = setup->owner;
     h2->certificate = setup->certificate ? strdup(setup->certificate) : NULL;

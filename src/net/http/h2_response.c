@@ -35,7 +35,7 @@ static nghttp2_nv make_nv(const char *name, size_t name_len, const char *value, 
     return nv;
 }
 
-static size_t add_fields(nghttp2_nv *nvs, size_t count, const tide_head *head)
+static size_t add_fields(nghttp2_nv *nvs, size_t count, const tide_headers *head)
 {
     for (size_t i = 0; i < head->count && count < RESPONSE_FIELDS_MAX; i++) {
         const tide_header_field *field = &head->fields[i];
@@ -46,8 +46,8 @@ static size_t add_fields(nghttp2_nv *nvs, size_t count, const tide_head *head)
 
 static int submit_trailers(tide_h2_stream *stream)
 {
-    TIDE_CLEANUP(tide_head_done) tide_head trailers;
-    tide_head_init(&trailers, RESPONSE_HEAD_MAX);
+    TIDE_CLEANUP(tide_headers_done) tide_headers trailers;
+    tide_headers_init(&trailers, RESPONSE_HEAD_MAX);
     if (tide_call_trailers(stream->call, &trailers) != TIDE_OK)
         return NGHTTP2_ERR_TEMPORAL_CALLBACK_FAILURE;
     nghttp2_nv nvs[RESPONSE_FIELDS_MAX];
@@ -101,8 +101,8 @@ static int submit_response(tide_h2_stream *stream, const tide_response *answer)
     (void)snprintf(status, sizeof status, "%d", answer->http_code);
     nvs[0] = make_nv(":status", strlen(":status"), status, strlen(status));
     size_t count = add_fields(nvs, 1, answer->head);
-    TIDE_CLEANUP(tide_head_done) tide_head trailers;
-    tide_head_init(&trailers, RESPONSE_HEAD_MAX);
+    TIDE_CLEANUP(tide_headers_done) tide_headers trailers;
+    tide_headers_init(&trailers, RESPONSE_HEAD_MAX);
     if (answer->is_trailers_only) {
         if (tide_call_trailers(stream->call, &trailers) != TIDE_OK)
             return NGHTTP2_ERR_NOMEM;
@@ -154,13 +154,13 @@ static int64_t step_stall(tide_h2_stream *stream)
     tide_h2 *h2 = stream->h2;
     if (stream->stalled_us == INT64_MAX)
         return INT64_MAX;
-    const tide_net_limits *limits = &h2->site->limits;
+    const tide_net_limits *limits = &h2->context->limits;
     const int64_t until_us = earlier(
         stream->stalled_us + limits->write_us,
         stream->busy_us + tide_net_limits_patience_us(limits, stream->busy_len, stream->crowd));
     if (h2->now_us < until_us)
         return until_us;
-    tide_count(&h2->site->counters.timeouts_write, 1);
+    tide_count(&h2->context->counters.timeouts_write, 1);
     stream->stalled_us = stream->busy_us = INT64_MAX;
     (void)nghttp2_submit_rst_stream(h2->session, NGHTTP2_FLAG_NONE, stream->id, NGHTTP2_CANCEL);
     return INT64_MAX;
@@ -186,11 +186,11 @@ static void terminate(tide_h2 *h2, uint32_t code)
 /* Connections that keep us waiting. Returns when to look again. */
 static int64_t step_patience(tide_h2 *h2)
 {
-    const tide_net_limits *limits = &h2->site->limits;
+    const tide_net_limits *limits = &h2->context->limits;
     int64_t since_us = h2->has_settings ? h2->head_since_us : h2->opened_us;
     if (since_us != INT64_MAX) {
         if (h2->now_us - since_us >= limits->header_us) {
-            tide_count(&h2->site->counters.timeouts_header, 1);
+            tide_count(&h2->context->counters.timeouts_header, 1);
             terminate(h2, NGHTTP2_SETTINGS_TIMEOUT);
             return INT64_MAX;
         }
@@ -203,7 +203,7 @@ static int64_t step_patience(tide_h2 *h2)
         return INT64_MAX;
     }
     if (h2->now_us - h2->last_call_us >= limits->idle_us) {
-        tide_count(&h2->site->counters.timeouts_idle, 1);
+        tide_count(&h2->context->counters.timeouts_idle, 1);
         terminate(h2, NGHTTP2_NO_ERROR);
         return INT64_MAX;
     }
@@ -287,7 +287,7 @@ static bool receive_frames(tide_h2 *h2, tide_view bytes)
 static size_t feed_h2(tide_conn *conn, tide_view bytes, int64_t now_us)
 {
     tide_h2 *h2 = (tide_h2 *)conn;
-    tide_net_counters *counters = &h2->site->counters;
+    tide_net_counters *counters = &h2->context->counters;
     h2->now_us = now_us;
     if (h2->is_broken || receive_frames(h2, bytes))
         return bytes.len;
@@ -340,7 +340,7 @@ static void free_h2(tide_conn *conn)
     tide_h2_closed_done(&h2->closed);
     free(h2->peer);
     free(h2->certificate);
-    tide_site_release(h2->site);
+    tide_server_context_release(h2->context);
     free(h2);
 }
 

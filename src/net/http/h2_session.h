@@ -18,7 +18,7 @@ typedef struct tide_h2_stream {
     struct tide_h2_stream *next;
     struct tide_h2_stream **link; /* what points to us */
     int32_t id;
-    tide_head head; /* until the call takes it */
+    tide_headers head; /* until the call takes it */
     tide_call *call;
     bool is_head_too_large;
     bool is_input_over;
@@ -41,7 +41,7 @@ typedef struct tide_h2_bucket {
 
 struct tide_h2 {
     tide_conn conn; /* first */
-    tide_site *site;
+    tide_server_context *context;
     char *peer;
     tide_peer_owner owner;
     char *certificate;

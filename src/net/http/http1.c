@@ -47,7 +47,7 @@ static void open_call(tide_http1 *http1, tide_http1_head *head)
     };
     http1->is_http10 = head->is_http10;
     http1->is_kept_alive = head->is_kept_alive && !http1->is_draining;
-    http1->call = tide_call_open(http1->site, &origin);
+    http1->call = tide_call_open(http1->context, &origin);
     if (http1->call)
         begin_body(http1, head);
     else
@@ -59,7 +59,7 @@ static void read_head(tide_http1 *http1)
     const char *wrong = NULL;
     TIDE_CLEANUP(tide_http1_head_done) tide_http1_head head;
     const int code = tide_http1_head_read(&head, tide_buffer_view(&http1->head),
-                                          (size_t)http1->site->limits.header_list_len, &wrong);
+                                          (size_t)http1->context->limits.header_list_len, &wrong);
     if (code == 0)
         open_call(http1, &head);
     else if (code == TIDE_HTTP1_NO_HTTP && !http1->has_served)
@@ -149,7 +149,7 @@ static size_t feed_chunks(tide_http1 *http1, tide_view bytes)
         if (http1->chunks.state == TIDE_CHUNK_DONE) {
             end_body(http1);
         } else if (http1->chunks.state == TIDE_CHUNK_BAD) {
-            tide_count(&http1->site->counters.refused_malformed, 1);
+            tide_count(&http1->context->counters.refused_malformed, 1);
             tide_call_refuse(http1->call, TIDE_GRPC_INVALID_ARGUMENT, 400, 0, "a malformed chunk");
             http1->is_kept_alive = false;
             http1->state = TIDE_HTTP1_RESPONSE;
@@ -207,15 +207,15 @@ tide_conn *tide_http1_new(const tide_conn_setup *setup, int64_t now_us)
     if (!http1)
         return NULL;
     http1->conn.class = &tide_http1_class;
-    http1->site = setup->site;
-    tide_site_hold(http1->site);
+    http1->context = setup->context;
+    tide_server_context_hold(http1->context);
     http1->peer = strdup(setup->peer);
     http1->owner = setup->owner;
     http1->certificate = setup->certificate ? strdup(setup->certificate) : NULL;
     http1->wake = setup->wake;
     http1->wake_arg = setup->wake_arg;
     http1->now_us = http1->since_us = now_us;
-    tide_buffer_init(&http1->head, (size_t)http1->site->limits.header_list_len);
+    tide_buffer_init(&http1->head, (size_t)http1->context->limits.header_list_len);
     tide_buffer_init(&http1->out, OUT_MAX);
     if (!http1->peer || (setup->certificate && !http1->certificate)) {
         tide_http1_class.free(&http1->conn);

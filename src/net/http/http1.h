@@ -31,7 +31,7 @@ typedef enum tide_http1_state {
 /* The inside, shared by http1.c (what comes in) and http1_response.c (what goes out). */
 typedef struct tide_http1 {
     tide_conn conn; /* first */
-    tide_site *site;
+    tide_server_context *context;
     char *peer;
     tide_peer_owner owner;
     char *certificate;

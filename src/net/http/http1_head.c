@@ -280,7 +280,7 @@ static bool is_foreign(tide_view bytes)
 }
 
 /* The lines are known to be good. */
-static tide_status copy_fields(tide_head *fields, tide_view bytes)
+static tide_status copy_fields(tide_headers *fields, tide_view bytes)
 {
     tide_view line;
     tide_view name;
@@ -288,7 +288,7 @@ static tide_status copy_fields(tide_head *fields, tide_view bytes)
     tide_view rest = bytes;
     (void)cut_line(&rest, &line);
     while (!cut_line(&rest, &line) && line.len > 0 && !read_field(line, &name, &value))
-        TIDE_TRY(tide_head_add(fields, name, value));
+        TIDE_TRY(tide_headers_add(fields, name, value));
     return TIDE_OK;
 }
 
@@ -296,7 +296,7 @@ int tide_http1_head_read(tide_http1_head *out, tide_view bytes, size_t fields_ma
                          const char **wrong)
 {
     *out = (tide_http1_head){.target = NULL};
-    tide_head_init(&out->fields, fields_max);
+    tide_headers_init(&out->fields, fields_max);
     framing found = {0};
     tide_view target;
     *wrong = read_lines(out, bytes, &target, &found);
@@ -323,7 +323,7 @@ int tide_http1_head_read(tide_http1_head *out, tide_view bytes, size_t fields_ma
 
 void tide_http1_head_done(tide_http1_head *head)
 {
-    tide_head_done(&head->fields);
+    tide_headers_done(&head->fields);
     free(head->target);
     head->target = NULL;
 }

@@ -17,7 +17,7 @@
  * - Host is parsed whole (authority.h). With an absolute target it must name the same authority,
  *   because a proxy routes by one of them and we check the other.
  *
- * Threads: pure. Limits: TIDE_HTTP1_TARGET_MAX, and the cost of the fields (head.h). */
+ * Threads: pure. Limits: TIDE_HTTP1_TARGET_MAX, and the cost of the fields (headers.h). */
 #pragma once
 
 #include <stdbool.h>
@@ -25,7 +25,7 @@
 
 #include <tidemark/view.h>
 
-#include "net/http/head.h"
+#include "net/http/headers.h"
 
 enum {
     TIDE_HTTP1_METHOD_MAX = 7,    /* bytes of "OPTIONS" */
@@ -41,7 +41,7 @@ typedef struct tide_http1_head {
     uint64_t body_len; /* of Content-Length; 0: none */
     bool expects_continue;
     bool expects_unknown; /* an expectation that we cannot meet */
-    tide_head fields;
+    tide_headers fields;
 } tide_http1_head;
 
 enum { TIDE_HTTP1_NO_HTTP = 1 }; /* not a code: the first line is of no HTTP request */

@@ -65,7 +65,7 @@ static const char *reason_of(int code)
 
 static void append_date(tide_http1 *http1, tide_buffer *out)
 {
-    tide_env *env = http1->site->env;
+    tide_env *env = http1->context->env;
     const time_t now_s = (time_t)(env->wall_us(env) / 1000000);
     struct tm utc;
     char text[64];
@@ -75,7 +75,7 @@ static void append_date(tide_http1 *http1, tide_buffer *out)
 }
 
 /* Status line and fields, without the empty line. */
-static tide_status append_head(tide_http1 *http1, int code, const tide_head *head)
+static tide_status append_head(tide_http1 *http1, int code, const tide_headers *head)
 {
     tide_buffer *out = &http1->out;
     TIDE_TRY(tide_buffer_printf(out, "HTTP/1.1 %d %s\r\n", code, reason_of(code)));
@@ -98,9 +98,9 @@ static void take_back(tide_http1 *http1)
 void tide_http1_refuse(tide_http1 *http1, int http_code, const char *message)
 {
     if (http_code == 400)
-        tide_count(&http1->site->counters.refused_malformed, 1);
+        tide_count(&http1->context->counters.refused_malformed, 1);
     else if (http_code == 431)
-        tide_count(&http1->site->counters.refused_headers, 1);
+        tide_count(&http1->context->counters.refused_headers, 1);
     take_back(http1);
     http1->is_kept_alive = false;
     http1->state = TIDE_HTTP1_CLOSE;
@@ -119,7 +119,7 @@ void tide_http1_refuse(tide_http1 *http1, int http_code, const char *message)
 
 void tide_http1_drop(tide_http1 *http1)
 {
-    tide_count(&http1->site->counters.refused_malformed, 1);
+    tide_count(&http1->context->counters.refused_malformed, 1);
     http1->is_kept_alive = false;
     http1->state = TIDE_HTTP1_CLOSE;
 }
@@ -225,8 +225,8 @@ static tide_view pull_http1(tide_conn *conn)
 /* Heads that do not come, connections that say nothing. */
 static int64_t step_patience(tide_http1 *http1)
 {
-    tide_net_counters *counters = &http1->site->counters;
-    const tide_net_limits *limits = &http1->site->limits;
+    tide_net_counters *counters = &http1->context->counters;
+    const tide_net_limits *limits = &http1->context->limits;
     const bool is_idle = http1->has_served && http1->head.len == 0;
     const int64_t until_us = http1->since_us + (is_idle ? limits->idle_us : limits->header_us);
     if (http1->now_us < until_us)
@@ -272,7 +272,7 @@ static void free_http1(tide_conn *conn)
     tide_buffer_done(&http1->out);
     free(http1->peer);
     free(http1->certificate);
-    tide_site_release(http1->site);
+    tide_server_context_release(http1->context);
     free(http1);
 }
 

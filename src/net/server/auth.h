@@ -46,7 +46,7 @@
 
 #include "base/cleanup.h"
 #include "net/server/auth_file.h"
-#include "net/server/site.h"
+#include "net/server/server_context.h"
 
 enum {
     TIDE_AUTH_CACHE = 1024,

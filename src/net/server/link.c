@@ -26,18 +26,18 @@ enum {
 
 static int64_t now_of(const tide_link *link)
 {
-    tide_env *env = link->loop->shared->site->env;
+    tide_env *env = link->loop->shared->context->env;
     return env->mono_us(env);
 }
 
 static const tide_net_limits *limits_of(const tide_link *link)
 {
-    return &link->loop->shared->site->limits;
+    return &link->loop->shared->context->limits;
 }
 
 static tide_net_counters *counters_of(const tide_link *link)
 {
-    return &link->loop->shared->site->counters;
+    return &link->loop->shared->context->counters;
 }
 
 void tide_link_free(tide_link *link)
@@ -150,7 +150,7 @@ static bool choose_protocol(tide_link *link, int64_t now_us)
     if (preface == TIDE_PREFACE_UNDECIDED)
         return false;
     const tide_conn_setup setup = {
-        .site = link->loop->shared->site,
+        .context = link->loop->shared->context,
         .peer = link->peer,
         .owner = link->owner,
         .certificate = link->certificate[0] ? link->certificate : NULL,
@@ -391,7 +391,7 @@ void tide_link_make_room(tide_loop *loop)
 static void refuse_arrival(tide_loop *loop, const tide_arrival *arrival, const tide_peer_key *key,
                            bool has_key)
 {
-    tide_net_counters *counters = &loop->shared->site->counters;
+    tide_net_counters *counters = &loop->shared->context->counters;
     tide_count(arrival->room == TIDE_ROOM_OF_PEER ? &counters->refused_peer_connections
                                                   : &counters->refused_connections,
                1);

@@ -35,7 +35,7 @@ void tide_loop_give_back(tide_loop_shared *shared, const tide_peer_key *key, boo
 {
     if (has_key)
         tide_peers_leave(&shared->peers, key);
-    tide_count(&shared->site->counters.connections_open, -1);
+    tide_count(&shared->context->counters.connections_open, -1);
     TIDE_HOLD(&shared->lock);
     shared->link_count--;
     (void)pthread_cond_broadcast(&shared->emptied);

@@ -25,7 +25,7 @@ typedef struct tide_link tide_link;
 
 /* What all loops of a server share. */
 typedef struct tide_loop_shared {
-    tide_site *site;
+    tide_server_context *context;
     tide_tls *tls; /* NULL: plain */
     tide_peers peers;
     pthread_mutex_t lock;

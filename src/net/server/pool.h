@@ -20,5 +20,5 @@ TIDE_MUST_CHECK tide_status tide_pool_new(tide_pool **out, size_t threads, size_
 void tide_pool_free(tide_pool *pool);
 
 /* Have tide_call_run called on a thread, and the caller's reference released. false: no room; it
- * stays the caller's. Fits tide_site.run_blocking. */
+ * stays the caller's. Fits tide_server_context.run_blocking. */
 bool tide_pool_run(void *pool, tide_call *call);

@@ -40,8 +40,8 @@ enum {
 
 static bool enter_peer(tide_server *server, const tide_peer_key *key, int64_t more)
 {
-    const tide_site *site = server->shared.site;
-    return tide_peers_enter(&server->shared.peers, key, site->limits.peer_connections + more);
+    const tide_server_context *context = server->shared.context;
+    return tide_peers_enter(&server->shared.peers, key, context->limits.peer_connections + more);
 }
 
 /* Files ran out, or what connections may have of them: who calls waits in the kernel's queue until
@@ -63,7 +63,7 @@ static void on_accept(struct evconnlistener *listener, evutil_socket_t fd, struc
 {
     (void)listener;
     tide_server *server = arg;
-    tide_net_counters *counters = &server->shared.site->counters;
+    tide_net_counters *counters = &server->shared.context->counters;
     tide_peer_key key;
     tide_room room = TIDE_ROOM_THERE;
     const int64_t open_count = tide_counted(&counters->connections_open);
@@ -105,7 +105,7 @@ static void on_retry(evutil_socket_t fd, short what, void *arg)
     (void)fd;
     (void)what;
     tide_server *server = arg;
-    const tide_net_counters *counters = &server->shared.site->counters;
+    const tide_net_counters *counters = &server->shared.context->counters;
     if (server->is_bound_by_files &&
         tide_counted(&counters->connections_open) >= server->connection_max) {
         for (size_t i = 0; i < server->loop_count; i++)
@@ -161,7 +161,7 @@ static tide_status listen_on(tide_server *server, const tide_server_options *opt
 
 static tide_status make_loops(tide_server *server, tide_error *err)
 {
-    const size_t count = (size_t)server->shared.site->limits.loops;
+    const size_t count = (size_t)server->shared.context->limits.loops;
     server->loops = calloc(count, sizeof(void *));
     if (!server->loops)
         return tide_no_memory(err);
@@ -196,18 +196,18 @@ static void init_shared(tide_loop_shared *shared)
 static tide_status fill_server(tide_server *server, const tide_server_options *options,
                                tide_error *err)
 {
-    tide_site *site = server->shared.site;
-    site->authorise = options->authorise;
-    site->authorise_arg = options->authorise_arg;
-    site->on_ended = options->on_ended;
-    site->on_ended_arg = options->on_ended_arg;
+    tide_server_context *context = server->shared.context;
+    context->authorise = options->authorise;
+    context->authorise_arg = options->authorise_arg;
+    context->on_ended = options->on_ended;
+    context->on_ended_arg = options->on_ended_arg;
     server->shared.tls = options->tls;
-    server->connection_max = bound_connections(site->limits.connections);
-    server->is_bound_by_files = server->connection_max < site->limits.connections;
-    TIDE_TRY(tide_pool_new(&server->pool, (size_t)site->limits.workers,
-                           (size_t)site->limits.worker_queue, err));
-    site->run_blocking = tide_pool_run;
-    site->run_blocking_arg = server->pool;
+    server->connection_max = bound_connections(context->limits.connections);
+    server->is_bound_by_files = server->connection_max < context->limits.connections;
+    TIDE_TRY(tide_pool_new(&server->pool, (size_t)context->limits.workers,
+                           (size_t)context->limits.worker_queue, err));
+    context->run_blocking = tide_pool_run;
+    context->run_blocking_arg = server->pool;
     TIDE_TRY(make_loops(server, err));
     for (const char *const *address = options->listen; *address; address++)
         TIDE_TRY(listen_on(server, options, *address, err));
@@ -233,7 +233,7 @@ static void free_server(tide_server *server)
     tide_peers_done(&server->shared.peers);
     (void)pthread_cond_destroy(&server->shared.emptied);
     (void)pthread_mutex_destroy(&server->shared.lock);
-    tide_site_release(server->shared.site);
+    tide_server_context_release(server->shared.context);
     free(server);
 }
 
@@ -256,8 +256,8 @@ tide_status tide_server_open(tide_server **out, const tide_server_options *optio
     init_shared(&server->shared);
     bound_allocator();
     tide_env *env = options->env ? options->env : tide_env_system();
-    tide_status status =
-        tide_site_new(&server->shared.site, env, options->limits, options->routes, err);
+    tide_status status = tide_server_context_new(&server->shared.context, env, options->limits,
+                                                 options->routes, err);
     if (status == TIDE_OK)
         status = fill_server(server, options, err);
     if (status != TIDE_OK) {
@@ -277,7 +277,7 @@ void tide_server_drain(tide_server *server)
 static void wait_until_empty(tide_server *server)
 {
     tide_loop_shared *shared = &server->shared;
-    const int64_t until_us = tide_cond_until(shared->site->limits.drain_us);
+    const int64_t until_us = tide_cond_until(shared->context->limits.drain_us);
     TIDE_HOLD(&shared->lock);
     while (shared->link_count > 0 && tide_cond_wait(&shared->emptied, &shared->lock, until_us)) {
     }
@@ -299,15 +299,15 @@ const char *tide_server_address(const tide_server *server, size_t index)
 
 const tide_net_counters *tide_server_counters(const tide_server *server)
 {
-    return &server->shared.site->counters;
+    return &server->shared.context->counters;
 }
 
 size_t tide_server_held_len(const tide_server *server)
 {
-    return tide_budget_used(&server->shared.site->budget);
+    return tide_budget_used(&server->shared.context->budget);
 }
 
 size_t tide_server_responses_len(const tide_server *server)
 {
-    return tide_budget_used(&server->shared.site->answers);
+    return tide_budget_used(&server->shared.context->answers);
 }

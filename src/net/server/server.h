@@ -34,7 +34,7 @@
 #include "net/call/route.h"
 #include "net/http/counters.h"
 #include "net/http/limits.h"
-#include "net/server/site.h"
+#include "net/server/server_context.h"
 #include "net/server/tls.h"
 
 enum {

@@ -112,8 +112,8 @@ static void a_call_comes_back_with_message_and_metadata(void **state)
     assert_int_equal(200, t->reply.http_code);
     assert_int_equal(0, t->reply.grpc_code);
     assert_int_equal(1, t->reply.try_count);
-    assert_string_equal("hello", tide_head_text(&t->reply.head, "x-header"));
-    const tide_header_field *binary = tide_head_find(&t->reply.head, "x-header-bin");
+    assert_string_equal("hello", tide_headers_text(&t->reply.head, "x-header"));
+    const tide_header_field *binary = tide_headers_find(&t->reply.head, "x-header-bin");
     assert_non_null(binary);
     assert_int_equal(2, binary->value_len);
     assert_memory_equal("\x00\xfe", binary->value, 2);
@@ -163,7 +163,7 @@ static void a_failure_has_code_words_and_details(void **state)
     assert_int_equal(5, t->reply.grpc_code);
     assert_int_equal(1500000, t->reply.retry_after_us);
     assert_true(t->reply.details.len > 20);
-    assert_string_equal("yes", tide_head_text(&t->reply.trailers, "x-trailer"));
+    assert_string_equal("yes", tide_headers_text(&t->reply.trailers, "x-trailer"));
     assert_int_equal(1, t->reply.try_count); /* not a code to try again */
     /* Idempotent, so that an answer which libcurl loses (see client_transfer.c) is asked for again. */
     const tide_client_request unknown = {.path = "/test.Echo/None", .is_idempotent = true};
@@ -203,7 +203,7 @@ static void large_and_compressed_messages_come_back_whole(void **state)
     assert_ok_err(CALL(t, message, false, FIELD("x-gzip", "1")), &t->err);
     assert_int_equal(len, t->reply.message.len);
     assert_memory_equal(message, t->reply.message.ptr, len);
-    assert_string_equal("gzip", tide_head_text(&t->reply.head, "grpc-encoding"));
+    assert_string_equal("gzip", tide_headers_text(&t->reply.head, "grpc-encoding"));
     free(message);
 }
 
@@ -307,7 +307,7 @@ static void unavailable_is_tried_again_where_that_is_safe(void **state)
     open_client(t);
     assert_ok_err(CALL(t, "x", true, FIELD("x-fail", "idempotent:2")), &t->err);
     assert_int_equal(3, t->reply.try_count);
-    assert_string_equal("3", tide_head_text(&t->reply.trailers, "x-tries"));
+    assert_string_equal("3", tide_headers_text(&t->reply.trailers, "x-tries"));
     assert_status(TIDE_E_UNAVAILABLE, CALL(t, "x", false, FIELD("x-fail", "once:2")));
     assert_int_equal(1, t->reply.try_count);
     /* the server says: again */
@@ -551,7 +551,7 @@ static void a_post_comes_back_with_its_body(void **state)
     open_with(t, "http", shared.http_port, (tide_client_options){.is_gzip = true});
     assert_ok_err(post(t, "/echo", "{\"a\":1}", false), &t->err);
     assert_string_equal("{\"a\":1}", tide_buffer_text(&t->reply.message));
-    assert_string_equal("hello", tide_head_text(&t->reply.head, "x-header"));
+    assert_string_equal("hello", tide_headers_text(&t->reply.head, "x-header"));
     assert_ok(post(t, "/show", "", false));
     assert_contains(tide_buffer_text(&t->reply.message), "application/json");
     assert_status(TIDE_E_CONFLICT, post(t, "/json", "{}", false));

@@ -3,7 +3,7 @@
 
 #include "base/cleanup.h"
 #include "net/http/grpc.h"
-#include "net/http/head.h"
+#include "net/http/headers.h"
 #include "net/http/limits.h"
 #include "support/check.h"
 
@@ -62,28 +62,28 @@ static void a_long_message_is_cut_between_characters(void **state)
 static void a_list_names_what_it_accepts(void **state)
 {
     (void)state;
-    assert_true(tide_head_lists("gzip", "gzip"));
-    assert_true(tide_head_lists("br, GZIP;q=0.1", "gzip"));
-    assert_true(tide_head_lists("identity,deflate,gzip", "gzip"));
-    assert_false(tide_head_lists("gzip;q=0", "gzip"));
-    assert_false(tide_head_lists("br, gzip;q=0.000", "gzip"));
-    assert_false(tide_head_lists("x-gzip, gzipped", "gzip"));
-    assert_false(tide_head_lists(NULL, "gzip"));
+    assert_true(tide_headers_lists("gzip", "gzip"));
+    assert_true(tide_headers_lists("br, GZIP;q=0.1", "gzip"));
+    assert_true(tide_headers_lists("identity,deflate,gzip", "gzip"));
+    assert_false(tide_headers_lists("gzip;q=0", "gzip"));
+    assert_false(tide_headers_lists("br, gzip;q=0.000", "gzip"));
+    assert_false(tide_headers_lists("x-gzip, gzipped", "gzip"));
+    assert_false(tide_headers_lists(NULL, "gzip"));
 }
 
 static void a_head_takes_no_more_than_its_maximum(void **state)
 {
     (void)state;
-    TIDE_CLEANUP(tide_head_done) tide_head head;
-    tide_head_init(&head, 100);
-    assert_ok(tide_head_add(&head, tide_view_of("X-Name"), tide_view_of("value")));
-    assert_string_equal("value", tide_head_text(&head, "x-name"));
-    assert_status(TIDE_E_LIMIT, tide_head_add(&head, tide_view_of("x-more"),
-                                              tide_view_of("0123456789012345678901234567890")));
-    assert_ok(tide_head_add(&head, tide_view_of("x-name"), tide_view_of("again")));
-    assert_int_equal(2, tide_head_count(&head, "x-name"));
-    tide_head_drop(&head, "x-name");
-    assert_null(tide_head_find(&head, "x-name"));
+    TIDE_CLEANUP(tide_headers_done) tide_headers head;
+    tide_headers_init(&head, 100);
+    assert_ok(tide_headers_add(&head, tide_view_of("X-Name"), tide_view_of("value")));
+    assert_string_equal("value", tide_headers_text(&head, "x-name"));
+    assert_status(TIDE_E_LIMIT, tide_headers_add(&head, tide_view_of("x-more"),
+                                                 tide_view_of("0123456789012345678901234567890")));
+    assert_ok(tide_headers_add(&head, tide_view_of("x-name"), tide_view_of("again")));
+    assert_int_equal(2, tide_headers_count(&head, "x-name"));
+    tide_headers_drop(&head, "x-name");
+    assert_null(tide_headers_find(&head, "x-name"));
     assert_int_equal(0, head.cost);
 }
 

@@ -40,7 +40,7 @@ static void assert_ended(fixture *f, uint32_t code)
     assert_true(f->rig.is_goaway);
     assert_int_equal(code, f->rig.goaway_code);
     assert_true(f->rig.conn->class->is_over(f->rig.conn));
-    assert_int_equal(1, tide_counted(&f->rig.site->counters.refused_malformed));
+    assert_int_equal(1, tide_counted(&f->rig.context->counters.refused_malformed));
 }
 
 static void data_for_a_finished_stream_is_an_error(void **state)
@@ -107,11 +107,11 @@ static void assert_window_is_tolerated(fixture *f, int32_t id)
         pull_all(f);
     }
     assert_false(f->rig.conn->class->is_over(f->rig.conn));
-    assert_int_equal(0, tide_counted(&f->rig.site->counters.refused_malformed));
+    assert_int_equal(0, tide_counted(&f->rig.context->counters.refused_malformed));
     feed_frame(f, NGHTTP2_DATA, 0, id, NULL, 16000);
     pull_all(f);
     assert_true(f->rig.conn->class->is_over(f->rig.conn));
-    assert_int_equal(1, tide_counted(&f->rig.site->counters.refused_malformed));
+    assert_int_equal(1, tide_counted(&f->rig.context->counters.refused_malformed));
 }
 
 /* A client that has not seen SETTINGS yet opens more streams than it may, and sends their bodies: in the same packet, when
@@ -179,8 +179,8 @@ static void a_header_block_is_decoded_to_four_times_the_limit(void **state)
         h2_rig_run(&f->rig);
         assert_true(f->rig.is_goaway);
         assert_int_equal(NGHTTP2_ENHANCE_YOUR_CALM, f->rig.goaway_code);
-        assert_int_equal(1, tide_counted(&f->rig.site->counters.refused_headers));
-        assert_int_equal(0, tide_counted(&f->rig.site->counters.calls_running));
+        assert_int_equal(1, tide_counted(&f->rig.context->counters.refused_headers));
+        assert_int_equal(0, tide_counted(&f->rig.context->counters.calls_running));
     }
     h2_rig_done(&f->rig);
     h2_rig_init(&f->rig, &f->limits, false);
@@ -189,7 +189,7 @@ static void a_header_block_is_decoded_to_four_times_the_limit(void **state)
     while (f->rig.conn->class->step(f->rig.conn, f->rig.env.mono_us) == 0)
         ;
     assert_false(f->rig.conn->class->is_over(f->rig.conn));
-    assert_int_equal(1, tide_counted(&f->rig.site->counters.refused_headers));
+    assert_int_equal(1, tide_counted(&f->rig.context->counters.refused_headers));
 }
 
 /* What comes in is followed frame by frame, wherever it is cut. */
@@ -215,7 +215,7 @@ static void every_cut_of_frames_is_answered_alike(void **state)
     const size_t len = sizeof bytes - 1;
     for (size_t at = 0; at < len; at++) {
         const tide_conn_setup setup = {
-            .site = f->rig.site, .peer = "192.0.2.1:5", .wake = ignore_wake};
+            .context = f->rig.context, .peer = "192.0.2.1:5", .wake = ignore_wake};
         tide_conn *conn = tide_h2_new(&setup, f->rig.env.mono_us);
         assert_non_null(conn);
         tide_buffer_clear(&cut);

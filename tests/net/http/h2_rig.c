@@ -100,12 +100,13 @@ void h2_rig_init(h2_rig *rig, const tide_net_limits *limits, bool has_auth)
     virtual_env_init(&rig->env, 1);
     assert_ok_err(tide_routes_new(&rig->routes, &err), &err);
     assert_ok_err(test_service_add(&rig->service, rig->routes, &err), &err);
-    assert_ok_err(tide_site_new(&rig->site, &rig->env.env, limits, rig->routes, &err), &err);
-    rig->service.counters = &rig->site->counters;
+    assert_ok_err(tide_server_context_new(&rig->context, &rig->env.env, limits, rig->routes, &err),
+                  &err);
+    rig->service.counters = &rig->context->counters;
     if (has_auth)
-        rig->site->authorise = test_service_authorise;
+        rig->context->authorise = test_service_authorise;
     const tide_conn_setup setup = {
-        .site = rig->site, .peer = "192.0.2.1:5", .wake = note_wake, .wake_arg = rig};
+        .context = rig->context, .peer = "192.0.2.1:5", .wake = note_wake, .wake_arg = rig};
     rig->conn = tide_h2_new(&setup, rig->env.mono_us);
     assert_non_null(rig->conn);
     rig->client = make_client(rig);
@@ -123,10 +124,10 @@ void h2_rig_done(h2_rig *rig)
         free(rig->exchanges[i]);
     }
     /* Nothing of any request is held any more, and nothing runs. */
-    assert_int_equal(0, tide_budget_used(&rig->site->budget));
-    assert_int_equal(0, tide_budget_used(&rig->site->answers));
-    assert_int_equal(0, tide_counted(&rig->site->counters.calls_running));
-    tide_site_release(rig->site);
+    assert_int_equal(0, tide_budget_used(&rig->context->budget));
+    assert_int_equal(0, tide_budget_used(&rig->context->answers));
+    assert_int_equal(0, tide_counted(&rig->context->counters.calls_running));
+    tide_server_context_release(rig->context);
     tide_routes_free(rig->routes);
     virtual_env_done(&rig->env);
 }

@@ -33,7 +33,7 @@ typedef struct h2_rig {
     tide_net_limits limits;
     test_service service;
     tide_routes *routes;
-    tide_site *site;
+    tide_server_context *context;
     tide_conn *conn;
     nghttp2_session *client;
     bool is_woken;

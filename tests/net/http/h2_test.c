@@ -135,7 +135,7 @@ static void a_reader_that_never_reads_is_given_up(void **state)
     h2_rig_run(&f->rig);
     assert_true(e->is_closed);
     assert_int_equal(NGHTTP2_CANCEL, e->code);
-    assert_int_equal(1, tide_counted(&f->rig.site->counters.timeouts_write));
+    assert_int_equal(1, tide_counted(&f->rig.context->counters.timeouts_write));
 }
 
 static void a_client_stream_is_summed_up_at_its_end(void **state)
@@ -229,7 +229,7 @@ static void a_reset_cancels_the_call(void **state)
     h2_exchange *e = h2_open(&f->rig, "GET", "/never", NULL);
     h2_reset(&f->rig, e);
     assert_int_equal(1, atomic_load(&f->rig.service.cancelled));
-    assert_int_equal(0, tide_counted(&f->rig.site->counters.calls_running));
+    assert_int_equal(0, tide_counted(&f->rig.context->counters.calls_running));
 }
 
 static void *answer_parked(void *arg)
@@ -264,12 +264,12 @@ static void an_answer_after_the_connection_is_gone_is_harmless(void **state)
     h2_rig_init(&f->rig, &f->limits, false);
     h2_exchange *e = h2_post(&f->rig, "/park", "text/plain", tide_view_of("x"));
     f->rig.conn->class->free(f->rig.conn);
-    assert_int_equal(1, tide_counted(&f->rig.site->counters.calls_cancelled));
+    assert_int_equal(1, tide_counted(&f->rig.context->counters.calls_cancelled));
     f->rig.is_woken = false;
     answer_on_another_thread(f);
     assert_false(f->rig.is_woken);
     assert_false(e->is_closed);
-    const tide_conn_setup setup = {.site = f->rig.site, .peer = "x"};
+    const tide_conn_setup setup = {.context = f->rig.context, .peer = "x"};
     f->rig.conn = tide_h2_new(&setup, f->rig.env.mono_us);
 }
 
@@ -319,7 +319,7 @@ static void a_message_above_the_limit_is_resource_exhausted(void **state)
     h2_exchange *e = h2_open(&f->rig, "POST", UNARY_CALL, GRPC);
     h2_write(&f->rig, e, tide_view_bytes("\0\0\x01\x86\xa1", 5), false); /* 100,001 */
     assert_string_equal("8", h2_field(&e->head, "grpc-status"));
-    assert_int_equal(1, tide_counted(&f->rig.site->counters.refused_message_len));
+    assert_int_equal(1, tide_counted(&f->rig.context->counters.refused_message_len));
 }
 
 /* Limit message_len, after decompression: 1 MiB of zeros in 1 KiB. */
@@ -356,7 +356,7 @@ static void uploads_above_the_budget_are_refused_with_advice(void **state)
     h2_write(&f->rig, second, tide_view_bytes(piece, 3 << 20), false);
     assert_string_equal("503", h2_field(&second->head, ":status"));
     assert_string_equal("1", h2_field(&second->head, "retry-after"));
-    assert_true(tide_counted(&f->rig.site->counters.refused_budget) == 1);
+    assert_true(tide_counted(&f->rig.context->counters.refused_budget) == 1);
     h2_write(&f->rig, first, tide_view_bytes(piece, 1000), true);
     assert_string_equal("200", h2_field(&first->head, ":status"));
     assert_int_equal((3 << 20) + 1000, first->body.len);
@@ -381,13 +381,13 @@ static void answers_above_the_budget_are_refused_with_advice(void **state)
                                        tide_view_of("{\"responseSize\":1048576}"));
     assert_string_equal("503", h2_field(&third->head, ":status"));
     assert_string_equal("1", h2_field(&third->head, "retry-after"));
-    assert_int_equal(2, tide_counted(&f->rig.site->counters.refused_answers));
+    assert_int_equal(2, tide_counted(&f->rig.context->counters.refused_answers));
 
     f->rig.holds_windows = false;
     assert_int_equal(0, nghttp2_session_consume(f->rig.client, first->id, first->body.len));
     h2_rig_run(&f->rig);
     assert_string_equal("0", h2_field(&first->trailers, "grpc-status"));
-    assert_int_equal(0, tide_budget_used(&f->rig.site->answers));
+    assert_int_equal(0, tide_budget_used(&f->rig.context->answers));
     const h2_exchange *again = h2_call(&f->rig, UNARY_CALL, h2_simple_request(&f->bytes, 1 << 20));
     assert_string_equal("0", h2_field(&again->trailers, "grpc-status"));
 }
@@ -416,7 +416,7 @@ static void streams_without_a_window_share_the_budget(void **state)
     for (int i = 0; i < 128; i++) {
         const h2_exchange *e = h2_call(&f->rig, UNARY_CALL, h2_simple_request(&f->bytes, 1 << 20));
         refused += strcmp(h2_field(&e->head, "grpc-status"), "8") == 0;
-        assert_true(tide_budget_used(&f->rig.site->answers) <= (size_t)f->limits.answer_len);
+        assert_true(tide_budget_used(&f->rig.context->answers) <= (size_t)f->limits.answer_len);
     }
     assert_int_equal(128 - 7, refused);
 }
@@ -440,7 +440,7 @@ static void slow_readers_get_smaller_pages(void **state)
         before = len;
     }
     assert_true(before <= 65536);
-    assert_int_equal(0, tide_counted(&f->rig.site->counters.refused_answers));
+    assert_int_equal(0, tide_counted(&f->rig.context->counters.refused_answers));
 }
 
 /* Limit write_rate: 64 KiB now and then are not enough to keep a long answer for hours. */
@@ -457,7 +457,7 @@ static void a_reader_that_dawdles_is_given_up(void **state)
     }
     assert_true(e->is_closed);
     assert_int_equal(NGHTTP2_CANCEL, e->code);
-    assert_int_equal(1, tide_counted(&f->rig.site->counters.timeouts_write));
+    assert_int_equal(1, tide_counted(&f->rig.context->counters.timeouts_write));
 }
 
 /* The same reader at the least rate that is asked for gets everything. */
@@ -490,7 +490,7 @@ static void a_client_that_is_refused_may_finish_its_request(void **state)
     }
     assert_true(e->is_closed);
     assert_int_equal(NGHTTP2_NO_ERROR, e->code);
-    assert_int_equal(0, tide_budget_used(&f->rig.site->budget));
+    assert_int_equal(0, tide_budget_used(&f->rig.context->budget));
     free(piece);
 }
 
@@ -539,7 +539,7 @@ static void a_header_list_above_the_limit_is_431(void **state)
     const char *const fields[] = {"x-a", value, "x-b", value, NULL};
     const h2_exchange *e = h2_open(&f->rig, "GET", "/healthz", fields);
     assert_string_equal("431", h2_field(&e->head, ":status"));
-    assert_int_equal(1, tide_counted(&f->rig.site->counters.refused_headers));
+    assert_int_equal(1, tide_counted(&f->rig.context->counters.refused_headers));
 }
 
 /* Limit streams. */
@@ -551,11 +551,11 @@ static void streams_above_the_limit_are_refused(void **state)
     h2_rig_run(&f->rig);
     for (int i = 0; i < 3; i++)
         assert_false(h2_open(&f->rig, "GET", "/never", NULL)->is_closed);
-    assert_int_equal(3, tide_counted(&f->rig.site->counters.calls_running));
+    assert_int_equal(3, tide_counted(&f->rig.context->counters.calls_running));
     (void)h2_open(&f->rig, "GET", "/never", NULL); /* the client's library holds it back */
-    assert_int_equal(3, tide_counted(&f->rig.site->counters.calls_running));
+    assert_int_equal(3, tide_counted(&f->rig.context->counters.calls_running));
     h2_reset(&f->rig, f->rig.exchanges[0]);
-    assert_int_equal(3, tide_counted(&f->rig.site->counters.calls_running));
+    assert_int_equal(3, tide_counted(&f->rig.context->counters.calls_running));
 }
 
 /* Limits reset_burst and reset_rate: CVE-2023-44487. */
@@ -575,7 +575,7 @@ static void rapid_resets_end_the_connection(void **state)
     assert_true(f->rig.is_goaway);
     assert_int_equal(NGHTTP2_ENHANCE_YOUR_CALM, f->rig.goaway_code);
     assert_true(f->rig.conn->class->is_over(f->rig.conn));
-    assert_int_equal(1, tide_counted(&f->rig.site->counters.refused_flood));
+    assert_int_equal(1, tide_counted(&f->rig.context->counters.refused_flood));
 }
 
 static void feed_late_reset(fixture *f, int32_t stream_id)
@@ -610,7 +610,7 @@ static void resets_of_finished_streams_are_nobodys_flood(void **state)
         feed_late_reset(f, e->id);
     }
     assert_false(f->rig.is_goaway);
-    assert_int_equal(0, tide_counted(&f->rig.site->counters.refused_flood));
+    assert_int_equal(0, tide_counted(&f->rig.context->counters.refused_flood));
     for (int i = 0; i < 60 && !f->rig.is_goaway; i++)
         feed_late_reset(f, 1);
     assert_int_equal(NGHTTP2_ENHANCE_YOUR_CALM, f->rig.goaway_code);
@@ -656,8 +656,8 @@ static void a_continuation_flood_ends_the_connection(void **state)
         h2_rig_run(&f->rig);
     }
     assert_true(f->rig.conn->class->is_over(f->rig.conn));
-    assert_int_equal(1, tide_counted(&f->rig.site->counters.refused_flood));
-    assert_int_equal(0, tide_counted(&f->rig.site->counters.calls_running));
+    assert_int_equal(1, tide_counted(&f->rig.context->counters.refused_flood));
+    assert_int_equal(0, tide_counted(&f->rig.context->counters.calls_running));
 }
 
 /* Limit header_us: a header block that is left open. */
@@ -670,7 +670,7 @@ static void an_open_header_block_is_timed_out(void **state)
     virtual_env_advance(&f->rig.env, f->limits.header_us);
     h2_rig_run(&f->rig);
     assert_true(f->rig.conn->class->is_over(f->rig.conn));
-    assert_int_equal(1, tide_counted(&f->rig.site->counters.timeouts_header));
+    assert_int_equal(1, tide_counted(&f->rig.context->counters.timeouts_header));
 }
 
 /* Limit idle_us. */
@@ -774,7 +774,7 @@ static void bytes_that_are_not_http2_end_the_connection(void **state)
     h2_rig_feed(&f->rig, "GET / HTTP/1.1\r\n\r\n", 18);
     h2_rig_run(&f->rig);
     assert_true(f->rig.conn->class->is_over(f->rig.conn));
-    assert_int_equal(1, tide_counted(&f->rig.site->counters.refused_malformed));
+    assert_int_equal(1, tide_counted(&f->rig.context->counters.refused_malformed));
 }
 
 static void a_second_message_for_a_unary_call_is_refused(void **state)

@@ -28,7 +28,7 @@ void http1_rig_reopen(http1_rig *rig, const char *peer)
 {
     if (rig->conn)
         rig->conn->class->free(rig->conn);
-    const tide_conn_setup setup = {.site = rig->site,
+    const tide_conn_setup setup = {.context = rig->context,
                                    .peer = peer,
                                    .owner = {.is_known = true},
                                    .wake = note_wake,
@@ -42,19 +42,21 @@ void http1_rig_reopen(http1_rig *rig, const char *peer)
 void http1_rig_open(http1_rig *rig, bool has_auth)
 {
     tide_error err;
-    assert_ok_err(tide_site_new(&rig->site, &rig->env.env, &rig->limits, rig->routes, &err), &err);
-    rig->service.counters = &rig->site->counters;
-    rig->site->authorise = has_auth ? test_service_authorise : NULL;
+    assert_ok_err(
+        tide_server_context_new(&rig->context, &rig->env.env, &rig->limits, rig->routes, &err),
+        &err);
+    rig->service.counters = &rig->context->counters;
+    rig->context->authorise = has_auth ? test_service_authorise : NULL;
     http1_rig_reopen(rig, "192.0.2.1:5");
 }
 
 void http1_rig_done(http1_rig *rig)
 {
     rig->conn->class->free(rig->conn);
-    assert_int_equal(0, tide_budget_used(&rig->site->budget));
-    assert_int_equal(0, tide_budget_used(&rig->site->answers));
-    assert_int_equal(0, tide_counted(&rig->site->counters.calls_running));
-    tide_site_release(rig->site);
+    assert_int_equal(0, tide_budget_used(&rig->context->budget));
+    assert_int_equal(0, tide_budget_used(&rig->context->answers));
+    assert_int_equal(0, tide_counted(&rig->context->counters.calls_running));
+    tide_server_context_release(rig->context);
     tide_routes_free(rig->routes);
     tide_buffer_done(&rig->input);
     tide_buffer_done(&rig->output);

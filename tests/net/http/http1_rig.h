@@ -17,7 +17,7 @@ typedef struct http1_rig {
     tide_net_limits limits;
     test_service service;
     tide_routes *routes;
-    tide_site *site;
+    tide_server_context *context;
     tide_conn *conn;
     tide_buffer input; /* not taken yet */
     tide_buffer output;

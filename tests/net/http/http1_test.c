@@ -42,8 +42,8 @@ static void a_page_of_another_host_is_refused(void **state)
     const tide_auth_options options = {.env = &f->env.env, .local_role = TIDE_ROLE_ADMIN};
     assert_ok_err(tide_auth_open(&auth, &options, &err), &err);
     http1_rig_open(f, false);
-    f->site->authorise = tide_auth_check;
-    f->site->authorise_arg = auth;
+    f->context->authorise = tide_auth_check;
+    f->context->authorise_arg = auth;
     http1_rig_reopen(f, "127.0.0.1:5");
     assert_begins(http1_rig_ask(f, "GET /files/a HTTP/1.1\r\nHost: localhost:1\r\n\r\n"),
                   "HTTP/1.1 200 ");
@@ -56,7 +56,7 @@ static void a_page_of_another_host_is_refused(void **state)
                   "HTTP/1.1 403 ");
     assert_begins(http1_rig_ask(f, "GET /healthz HTTP/1.1\r\nHost: evil.example\r\n\r\n"),
                   "HTTP/1.1 200 ");
-    assert_int_equal(2, tide_counted(&f->site->counters.refused_denied));
+    assert_int_equal(2, tide_counted(&f->context->counters.refused_denied));
     tide_auth_close(auth);
 }
 
@@ -303,7 +303,7 @@ static void a_long_head_is_431(void **state)
     for (int i = 0; i < 20 && !http1_rig_is_over(f); i++)
         answer = http1_rig_ask(f, line);
     assert_begins(answer, "HTTP/1.1 431 ");
-    assert_int_equal(1, tide_counted(&f->site->counters.refused_headers));
+    assert_int_equal(1, tide_counted(&f->context->counters.refused_headers));
 }
 
 /* Limit header_us is a total: a byte now and then does not help (slowloris). */
@@ -320,7 +320,7 @@ static void headers_that_drip_are_408(void **state)
     http1_rig_run(f);
     assert_true(http1_rig_is_over(f));
     assert_contains(answer, "HTTP/1.1 408 ");
-    assert_int_equal(1, tide_counted(&f->site->counters.timeouts_header));
+    assert_int_equal(1, tide_counted(&f->context->counters.timeouts_header));
 }
 
 static void a_connection_that_says_nothing_is_closed(void **state)
@@ -347,7 +347,7 @@ static void a_body_that_drips_is_408(void **state)
         virtual_env_advance(&f->env, 1000000);
     }
     assert_contains(answer, "HTTP/1.1 408 ");
-    assert_int_equal(1, tide_counted(&f->site->counters.timeouts_body));
+    assert_int_equal(1, tide_counted(&f->context->counters.timeouts_body));
 }
 
 /* Limit idle_us. */
@@ -491,7 +491,7 @@ static void bytes_that_are_no_http_are_not_answered(void **state)
     http1_rig_open(f, false);
     assert_string_equal("", http1_rig_ask(f, "INVALID CONNECTION PREFACE\r\n\r\n"));
     assert_true(http1_rig_is_over(f));
-    assert_int_equal(1, tide_counted(&f->site->counters.refused_malformed));
+    assert_int_equal(1, tide_counted(&f->context->counters.refused_malformed));
 }
 
 #define HTTP1_CASE(name) cmocka_unit_test_setup_teardown(name, set_up, tear_down)

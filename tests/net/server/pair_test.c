@@ -190,7 +190,7 @@ static void roles_decide_what_a_token_opens(void **state)
         connect_with(t, (tide_client_options){.token = READER});
         assert_ok_err(call(t, "/test.Pair/Read"), &t->err);
         assert_string_equal("hello", tide_buffer_text(&t->reply.message));
-        assert_string_equal("reader", tide_head_text(&t->reply.head, "x-identity"));
+        assert_string_equal("reader", tide_headers_text(&t->reply.head, "x-identity"));
         refuse(t, TIDE_E_DENIED, "/test.Pair/Write");
         connect_with(t, (tide_client_options){.token = WRITER, .is_gzip = true});
         assert_ok_err(call(t, "/test.Pair/Write"), &t->err);
@@ -216,7 +216,7 @@ static void a_certificate_is_a_name(void **state)
     start(t, true, TIDE_TLS_VERIFY_REQUIRED);
     connect_with(t, (tide_client_options){.cert_file = cert, .key_file = key});
     assert_ok_err(call(t, "/test.Pair/Write"), &t->err);
-    assert_string_equal("agent-7", tide_head_text(&t->reply.head, "x-identity"));
+    assert_string_equal("agent-7", tide_headers_text(&t->reply.head, "x-identity"));
     connect_with(t, (tide_client_options){.token = WRITER, .try_max = 1});
     assert_true(call(t, "/test.Pair/Write") < TIDE_OK);
 }

@@ -10,8 +10,8 @@
 #include "base/cleanup.h"
 #include "base/file.h"
 #include "net/call/route.h"
-#include "net/http/held.h"
-#include "net/server/account.h"
+#include "net/http/charged_buffer.h"
+#include "net/server/peer_quota.h"
 #include "net/server/peers.h"
 #include "support/check.h"
 #include "support/prng.h"
@@ -154,27 +154,27 @@ static void each_user_of_this_machine_has_a_share(void **state)
     tide_net_limits_init(&limits);
     tide_budget requests;
     tide_budget answers;
-    tide_accounts accounts;
+    tide_peer_quotas quotas;
     tide_budget_init(&requests, 1000000, NULL);
     tide_budget_init(&answers, 1000000, NULL);
-    tide_accounts_init(&accounts, &requests, &answers, &limits);
+    tide_peer_quotas_init(&quotas, &requests, &answers, &limits);
     const tide_peer_owner root = {.is_known = true, .uid = 0};
     const tide_peer_owner user = {.is_known = true, .uid = 1000};
-    tide_account *all[] = {tide_account_get(&accounts, "127.0.0.1:5", root),
-                           tide_account_get(&accounts, "127.0.0.1:6", user),
-                           tide_account_get(&accounts, "127.0.0.1:7", (tide_peer_owner){0}),
-                           tide_account_get(&accounts, "unix:", user),
-                           tide_account_get(&accounts, "unix:", root)};
-    tide_account *same = tide_account_get(&accounts, "127.0.0.1:8", user);
+    tide_peer_quota *all[] = {tide_peer_quota_get(&quotas, "127.0.0.1:5", root),
+                              tide_peer_quota_get(&quotas, "127.0.0.1:6", user),
+                              tide_peer_quota_get(&quotas, "127.0.0.1:7", (tide_peer_owner){0}),
+                              tide_peer_quota_get(&quotas, "unix:", user),
+                              tide_peer_quota_get(&quotas, "unix:", root)};
+    tide_peer_quota *same = tide_peer_quota_get(&quotas, "127.0.0.1:8", user);
     const size_t count = sizeof all / sizeof all[0];
     assert_ptr_equal(all[1], same);
     for (size_t i = 0; i < count; i++)
         for (size_t j = i + 1; j < count; j++)
             assert_ptr_not_equal(all[i], all[j]);
     for (size_t i = 0; i < count; i++)
-        tide_account_release(&accounts, all[i]);
-    tide_account_release(&accounts, same);
-    tide_accounts_done(&accounts);
+        tide_peer_quota_release(&quotas, all[i]);
+    tide_peer_quota_release(&quotas, same);
+    tide_peer_quotas_done(&quotas);
 }
 
 /* What one address holds is taken from what all may hold, and bounded by its share; so others have the rest. */
@@ -187,15 +187,16 @@ static void an_address_has_its_share_and_no_more(void **state)
     limits.peer_answer_len = 640000;
     tide_budget requests;
     tide_budget answers;
-    tide_accounts accounts;
+    tide_peer_quotas quotas;
     tide_budget_init(&requests, 1000000, NULL);
     tide_budget_init(&answers, 1000000, NULL);
-    tide_accounts_init(&accounts, &requests, &answers, &limits);
-    tide_account *one = tide_account_get(&accounts, "10.0.0.1:5", (tide_peer_owner){0});
-    tide_account *other = tide_account_get(&accounts, "10.0.0.2:5", (tide_peer_owner){0});
-    tide_account *same = tide_account_get(&accounts, "10.0.0.1:99", (tide_peer_owner){0});
-    tide_account *six = tide_account_get(&accounts, "[2001:db8::1]:5", (tide_peer_owner){0});
-    tide_account *six_too = tide_account_get(&accounts, "[2001:db8::2]:5", (tide_peer_owner){0});
+    tide_peer_quotas_init(&quotas, &requests, &answers, &limits);
+    tide_peer_quota *one = tide_peer_quota_get(&quotas, "10.0.0.1:5", (tide_peer_owner){0});
+    tide_peer_quota *other = tide_peer_quota_get(&quotas, "10.0.0.2:5", (tide_peer_owner){0});
+    tide_peer_quota *same = tide_peer_quota_get(&quotas, "10.0.0.1:99", (tide_peer_owner){0});
+    tide_peer_quota *six = tide_peer_quota_get(&quotas, "[2001:db8::1]:5", (tide_peer_owner){0});
+    tide_peer_quota *six_too =
+        tide_peer_quota_get(&quotas, "[2001:db8::2]:5", (tide_peer_owner){0});
     assert_ptr_equal(one, same);
     assert_ptr_equal(six, six_too);
     assert_ptr_not_equal(one, other);
@@ -213,10 +214,10 @@ static void an_address_has_its_share_and_no_more(void **state)
     tide_budget_give(&other->requests, 400000);
     tide_budget_give(&one->requests, 500000);
     assert_int_equal(0, tide_budget_used(&requests));
-    tide_account *all[] = {one, other, same, six, six_too};
+    tide_peer_quota *all[] = {one, other, same, six, six_too};
     for (size_t i = 0; i < sizeof all / sizeof all[0]; i++)
-        tide_account_release(&accounts, all[i]);
-    tide_accounts_done(&accounts);
+        tide_peer_quota_release(&quotas, all[i]);
+    tide_peer_quotas_done(&quotas);
 }
 
 /* Who grows from small to large leaves the reserve to others. */

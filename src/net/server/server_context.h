@@ -1,18 +1,18 @@
-/* site.h - what all connections of a server share: limits, budgets, counters, routes, who may come
- * in.
+/* server_context.h - what all connections of a server share: limits, budgets, counters, routes, who
+ * may come in.
  *
- * A site is kept by references: the server has one, every call another, so a call that is answered
- * late finds everything it needs.
+ * A context is kept by references: the server has one, every call another, so a call that is
+ * answered late finds everything it needs.
  *
  * Authorisation happens once per request, when its headers are in and before any byte of its body
  * is read. The hook is called on a connection's loop: it must not wait. Without a hook everybody
  * may do everything (a server that listens on loopback alone).
  *
  * Memory: bodies are charged to budget, answers to answers, each with a share per address
- * (account.h). What was freed of large ones is given back to the system when little is held any
- * more (tide_site_trim, at the end of a call): the allocator would keep it.
+ * (peer_quota.h). What was freed of large ones is given back to the system when little is held any
+ * more (tide_server_context_trim, at the end of a call): the allocator would keep it.
  *
- * Threads: safe; the fields are constant once the site is in use, except for the atomics. */
+ * Threads: safe; the fields are constant once the context is in use, except for the atomics. */
 #pragma once
 
 #include <stdatomic.h>
@@ -25,8 +25,8 @@
 #include "net/call/route.h"
 #include "net/http/counters.h"
 #include "net/http/limits.h"
-#include "net/server/account.h"
 #include "net/server/peer_owner.h"
+#include "net/server/peer_quota.h"
 
 enum { TIDE_IDENTITY_NAME_MAX = 255 }; /* bytes, without the terminator */
 
@@ -55,13 +55,13 @@ typedef tide_status tide_authorise_fn(void *arg, const tide_credentials *given, 
 typedef void tide_ended_fn(void *arg, const tide_route_entry *entry, int grpc_code,
                            int64_t took_us);
 
-typedef struct tide_site {
+typedef struct tide_server_context {
     atomic_int refs;
     tide_env *env;
     tide_net_limits limits;
     tide_budget budget;  /* of requests */
     tide_budget answers; /* that are made, or wait for their readers */
-    tide_accounts accounts;
+    tide_peer_quotas quotas;
     atomic_size_t freed_len;     /* of large requests and answers, since memory was given back */
     atomic_int_fast64_t trim_us; /* when that is due; 0: nothing to give */
     tide_net_counters counters;
@@ -73,17 +73,17 @@ typedef struct tide_site {
     /* Have tide_call_run called for this call on a thread that may wait. false: no room. */
     bool (*run_blocking)(void *arg, tide_call *call);
     void *run_blocking_arg;
-} tide_site;
+} tide_server_context;
 
 /* limits NULL: the standard ones. TIDE_E_INVALID, TIDE_E_NOMEM. */
-TIDE_MUST_CHECK tide_status tide_site_new(tide_site **out, tide_env *env,
-                                          const tide_net_limits *limits, const tide_routes *routes,
-                                          tide_error *err);
-void tide_site_hold(tide_site *site);
-void tide_site_release(tide_site *site); /* takes NULL */
+TIDE_MUST_CHECK tide_status tide_server_context_new(tide_server_context **out, tide_env *env,
+                                                    const tide_net_limits *limits,
+                                                    const tide_routes *routes, tide_error *err);
+void tide_server_context_hold(tide_server_context *context);
+void tide_server_context_release(tide_server_context *context); /* takes NULL */
 
 /* So much was freed of one request or answer. */
-void tide_site_note_freed(tide_site *site, size_t len);
+void tide_server_context_note_freed(tide_server_context *context, size_t len);
 
 /* Give memory back to the system, if that is worth it now. */
-void tide_site_trim(tide_site *site);
+void tide_server_context_trim(tide_server_context *context);

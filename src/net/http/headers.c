@@ -1,4 +1,4 @@
-#include "net/http/head.h"
+#include "net/http/headers.h"
 
 #include <ctype.h>
 #include <stdlib.h>
@@ -8,27 +8,27 @@
 #include "base/list.h"
 #include "base/text/base64.h"
 
-void tide_head_init(tide_head *head, size_t max)
+void tide_headers_init(tide_headers *head, size_t max)
 {
-    *head = (tide_head){.max = max};
+    *head = (tide_headers){.max = max};
 }
 
-void tide_head_done(tide_head *head)
+void tide_headers_done(tide_headers *head)
 {
     for (size_t i = 0; i < head->count; i++)
         free(head->fields[i].name);
     free(head->fields);
-    tide_head_init(head, head->max);
+    tide_headers_init(head, head->max);
 }
 
-bool tide_head_is_binary(tide_view name)
+bool tide_headers_is_binary(tide_view name)
 {
     return name.len > 4 && strncasecmp(name.ptr + name.len - 4, "-bin", 4) == 0;
 }
 
-tide_status tide_head_add(tide_head *head, tide_view name, tide_view value)
+tide_status tide_headers_add(tide_headers *head, tide_view name, tide_view value)
 {
-    const size_t cost = name.len + value.len + TIDE_HEAD_FIELD_COST;
+    const size_t cost = name.len + value.len + TIDE_HEADERS_FIELD_COST;
     if (cost > head->max - head->cost)
         return TIDE_E_LIMIT;
     TIDE_TRY(tide_list_room(&head->fields, (int64_t)head->count, sizeof *head->fields,
@@ -49,7 +49,7 @@ tide_status tide_head_add(tide_head *head, tide_view name, tide_view value)
     return TIDE_OK;
 }
 
-void tide_head_drop(tide_head *head, const char *name)
+void tide_headers_drop(tide_headers *head, const char *name)
 {
     size_t kept = 0;
     for (size_t i = 0; i < head->count; i++) {
@@ -58,13 +58,13 @@ void tide_head_drop(tide_head *head, const char *name)
             head->fields[kept++] = field;
             continue;
         }
-        head->cost -= field.name_len + field.value_len + TIDE_HEAD_FIELD_COST;
+        head->cost -= field.name_len + field.value_len + TIDE_HEADERS_FIELD_COST;
         free(field.name);
     }
     head->count = kept;
 }
 
-const tide_header_field *tide_head_find(const tide_head *head, const char *name)
+const tide_header_field *tide_headers_find(const tide_headers *head, const char *name)
 {
     for (size_t i = 0; i < head->count; i++) {
         if (strcmp(head->fields[i].name, name) == 0)
@@ -73,13 +73,13 @@ const tide_header_field *tide_head_find(const tide_head *head, const char *name)
     return NULL;
 }
 
-const char *tide_head_text(const tide_head *head, const char *name)
+const char *tide_headers_text(const tide_headers *head, const char *name)
 {
-    const tide_header_field *field = tide_head_find(head, name);
+    const tide_header_field *field = tide_headers_find(head, name);
     return field ? field->value : NULL;
 }
 
-size_t tide_head_count(const tide_head *head, const char *name)
+size_t tide_headers_count(const tide_headers *head, const char *name)
 {
     size_t count = 0;
     for (size_t i = 0; i < head->count; i++)
@@ -101,7 +101,7 @@ static bool is_unwanted(const char *at, const char *end)
     return true;
 }
 
-bool tide_head_lists(const char *list, const char *token)
+bool tide_headers_lists(const char *list, const char *token)
 {
     const size_t len = strlen(token);
     while (list && *list != '\0') {
