@@ -88,3 +88,32 @@ UNION ALL SELECT table_id FROM tide_replica_names WHERE name = :table COLLATE NO
 -- How far a log had come when the event at a position arrived.
 SELECT coalesce(max(seq), 0) FROM tide_replica_events
 WHERE origin = :origin AND epoch = :epoch AND rowid <= :through;
+
+-- template: status_numbers
+-- Floor of the own log; own events that no peer has acknowledged; orphans by references that hold nothing back.
+SELECT o.floor,
+    (SELECT count(*) FROM tide_replica_events e WHERE e.origin = :node AND e.epoch = :epoch AND e.seq > coalesce(
+        (SELECT max(m.mark) FROM tide_replica_peer_marks m WHERE m.origin = :node AND m.epoch = :epoch), 0)),
+    (SELECT count(*) FROM tide_replica_tables t, pragma_foreign_key_check(t.name)
+     WHERE t.is_tracked AND t.id IN (SELECT table_id FROM tide_replica_loose)
+         AND t.name IN (SELECT name FROM sqlite_master WHERE type = 'table'))
+FROM tide_replica_origins o WHERE o.origin = :node AND o.epoch = :epoch
+UNION ALL SELECT 0, 0, 0 LIMIT 1;
+
+-- template: status_waiting
+-- Events that are here and in no table: in quarantine, or for the rest of their transaction.
+SELECT q.origin, q.reason, count(*), coalesce(max(CASE q.reason WHEN 'drift' THEN e.timestamp * 1000 - :drift END), 0)
+FROM tide_replica_quarantine q LEFT JOIN tide_replica_events e USING (origin, epoch, seq)
+GROUP BY q.origin, q.reason
+UNION ALL
+SELECT s.origin, 'batch', count(*), 0 FROM tide_replica_spool s JOIN tide_replica_events e USING (origin, epoch, cut_seq)
+GROUP BY s.origin
+ORDER BY 1, 2;
+
+-- template: status_divergence_put
+-- Tables that differ from a peer's, as a JSON array.
+INSERT OR REPLACE INTO tide_replica_state (key, value) VALUES ('differs/' || :peer, :tables);
+
+-- template: status_divergence
+SELECT substr(s.key, 9), j.value FROM tide_replica_state s, json_each(s.value) j
+WHERE s.key >= 'differs/' AND s.key < 'differs0' ORDER BY 1, 2;

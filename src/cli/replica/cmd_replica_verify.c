@@ -9,6 +9,7 @@
 #include "base/list.h"
 #include "cli/replica/cmd_replica.h"
 #include "remote/replica_repair.h"
+#include "replica/node_status.h"
 
 enum { KEYS_SHOWN = 20, KEY_BYTES_SHOWN = 64 };
 
@@ -83,7 +84,9 @@ static tide_status compare_tables(verifying *v, int *differing, tide_error *err)
     TIDE_TRY(tide_remote_digests(v->remote, keep_theirs, v, err));
     for (int i = 0; i < v->count; i++)
         *differing += !v->pairs[i].is_equal;
-    return TIDE_OK;
+    /* What was found to differ is equal again. Tables that differ here may be behind. */
+    return *differing > 0 ? TIDE_OK
+                          : tide_node_note_divergence(v->node, v->cli->args[1], "[]", err);
 }
 
 /* ---- rows ---- */
@@ -236,6 +239,22 @@ static tide_status fail_differing(verifying *v, int differing, bool is_repairing
     return tide_fail(err, TIDE_E_DAMAGED, "%d tables differ from %s", differing, v->cli->args[1]);
 }
 
+/* What a repair left different is a divergence, until a comparison finds it equal. */
+static tide_status note_differing(verifying *v, tide_error *err)
+{
+    tide_json json;
+    TIDE_CLEANUP(tide_buffer_done) tide_buffer names = tide_buffer_of((size_t)1 << 24);
+    tide_json_init(&json, &names);
+    tide_json_array_begin(&json);
+    for (int i = 0; i < v->count; i++)
+        if (!v->pairs[i].is_equal)
+            tide_json_text(&json, v->pairs[i].digest.table);
+    tide_json_array_end(&json);
+    if (tide_json_finish(&json) < TIDE_OK)
+        return tide_no_memory(err);
+    return tide_node_note_divergence(v->node, v->cli->args[1], tide_buffer_text(&names), err);
+}
+
 static tide_status verify(verifying *v, bool is_repairing, tide_error *err)
 {
     int differing = 0;
@@ -250,7 +269,10 @@ static tide_status verify(verifying *v, bool is_repairing, tide_error *err)
         return fail_differing(v, differing, false, err);
     TIDE_TRY(sync_once(v, err)); /* what was captured travels */
     TIDE_TRY(compare_tables(v, &differing, err));
-    return differing == 0 ? TIDE_OK : fail_differing(v, differing, true, err);
+    if (differing == 0)
+        return TIDE_OK;
+    TIDE_TRY(note_differing(v, err));
+    return fail_differing(v, differing, true, err);
 }
 
 tide_status tide_cli_replica_verify(tide_cli *cli, tide_error *err)

@@ -6,10 +6,13 @@
 
 #include "base/cleanup.h"
 #include "base/list.h"
+#include "base/text/json.h"
 #include "remote/legacy_pull.h"
 #include "remote/replica_bootstrap.h"
 #include "remote/replica_peer.h"
+#include "replica/node_status.h"
 #include "runtime/listener.h"
+#include "services/api/rpc.h"
 #include "services/replica/metrics.h"
 #include "services/replica/service.h"
 #include "services/replica/snapshot_service.h"
@@ -46,11 +49,14 @@ typedef struct digest_list {
     tide_table_digest *of;
     int count;
     int differing;
+    tide_json json; /* names of the tables that differ */
+    tide_buffer names;
 } digest_list;
 
 static void digest_list_done(digest_list *list)
 {
     free(list->of);
+    tide_buffer_done(&list->names);
 }
 
 static tide_status keep_digest(void *arg, const tide_table_digest *digest, tide_error *err)
@@ -66,14 +72,16 @@ static tide_status compare_digest(void *arg, const tide_table_digest *theirs, ti
     digest_list *list = arg;
     (void)err;
     for (int i = 0; i < list->count; i++)
-        if (strcmp(list->of[i].table, theirs->table) == 0)
-            list->differing +=
-                memcmp(list->of[i].digest, theirs->digest, sizeof theirs->digest) != 0;
+        if (strcmp(list->of[i].table, theirs->table) == 0 &&
+            memcmp(list->of[i].digest, theirs->digest, sizeof theirs->digest) != 0) {
+            list->differing++;
+            tide_json_text(&list->json, theirs->table);
+        }
     return TIDE_OK;
 }
 
 /* Compare the digests of all tables that both have, if nothing moves meanwhile. TIDE_OK: *differing of them differ. TIDE_NONE: the logs are not equal,
- * or something moved: it cannot be told. */
+ * or something moved: it cannot be told. The node remembers which they are (node_status.h). */
 static tide_status compare_tables(tide_node *node, tide_peer *here, tide_remote *there,
                                   int *differing, tide_error *err)
 {
@@ -85,13 +93,19 @@ static tide_status compare_tables(tide_node *node, tide_peer *here, tide_remote 
     TIDE_TRY(look_at_marks(&is_same, here, other, &before, err));
     if (!is_same)
         return TIDE_NONE;
+    tide_buffer_init(&list.names, TIDE_RPC_RESPONSE_MAX);
+    tide_json_init(&list.json, &list.names);
+    tide_json_array_begin(&list.json);
     TIDE_TRY(tide_node_digests(node, keep_digest, &list, err));
     TIDE_TRY(tide_remote_digests(there, compare_digest, &list, err));
+    tide_json_array_end(&list.json);
+    if (tide_json_finish(&list.json) < TIDE_OK)
+        return tide_no_memory(err);
     TIDE_TRY(look_at_marks(&is_same, here, other, &after, err));
     if (!is_same || !is_same_marks(&before, &after))
         return TIDE_NONE;
     *differing = list.differing;
-    return TIDE_OK;
+    return tide_node_note_divergence(node, other->name, tide_buffer_text(&list.names), err);
 }
 
 struct tide_replicad {

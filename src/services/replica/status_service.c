@@ -1,11 +1,13 @@
 #include "services/replica/status_service.h"
 
 #include <inttypes.h>
+#include <stdio.h>
 #include <string.h>
 
 #include "base/cleanup.h"
 #include "base/text/utf8.h"
 #include "base/text/uuid.h"
+#include "replica/node_status.h"
 #include "replica/peer.h"
 #include "replica/snapshot.h"
 #include "services/api/messages.h"
@@ -226,16 +228,44 @@ static tide_status put_cursor(void *arg, const char *table, const tide_node_id *
     return tide_rpc_put_bytes(l->out, 12, tide_buffer_view(&bytes), err);
 }
 
+/* ---- what waits, what differs ---- */
+
+static tide_status put_waiting(void *arg, const tide_waiting *waiting, tide_error *err)
+{
+    const looking *l = arg;
+    id_text origin;
+    char reason[32];
+    REPLICA(WaitingStatus) message = REPLICA_INIT(WAITING_STATUS);
+    name_node(origin, &waiting->origin);
+    (void)snprintf(reason, sizeof reason, "%.*s", (int)waiting->reason.len, waiting->reason.ptr);
+    message.origin = origin;
+    message.events = (uint64_t)waiting->events;
+    message.reason = reason;
+    message.until = (uint64_t)waiting->until_us;
+    return put(l->out, 13, &message.base, err);
+}
+
+static tide_status put_divergence(void *arg, tide_view peer, tide_view table, tide_error *err)
+{
+    const looking *l = arg;
+    TIDE_CLEANUP(tide_buffer_done) tide_buffer bytes = tide_buffer_of(TIDE_RPC_RESPONSE_MAX);
+    TIDE_TRY(tide_rpc_put_bytes(&bytes, 1, peer, err));
+    TIDE_TRY(tide_rpc_put_bytes(&bytes, 2, table, err));
+    return tide_rpc_put_bytes(l->out, 17, tide_buffer_view(&bytes), err);
+}
+
 /* ---- the whole ---- */
 
 static tide_status put_rest(looking *l, tide_error *err)
 {
     tide_node_counts counts = {.conflicts = 0};
+    tide_node_status status = {.floor = 0};
     TIDE_CLEANUP(tide_peer_marks_done) tide_peer_marks tables = {.origin_count = 0};
     REPLICA(GetStatusResponse) answer = REPLICA_INIT(GET_STATUS_RESPONSE);
     const tide_node_id id = tide_node_get_id(l->node);
     id_text node;
     TIDE_TRY(tide_node_count(l->node, &counts, err));
+    TIDE_TRY(tide_node_get_status(l->node, &status, err));
     TIDE_TRY(tide_peer_tables(l->node, &tables, err));
     name_node(node, &id);
     answer.node = node;
@@ -244,7 +274,10 @@ static tide_status put_rest(looking *l, tide_error *err)
     answer.conflicts = (uint64_t)counts.conflicts;
     answer.aside = (uint64_t)counts.aside;
     answer.quarantined = (uint64_t)counts.quarantined;
-    answer.waiting = (uint64_t)counts.waiting;
+    answer.clock_ahead_us = (uint64_t)status.clock_ahead_us;
+    answer.unsent = (uint64_t)status.unsent;
+    answer.floor = (uint64_t)status.floor;
+    answer.orphans = (uint64_t)status.orphans;
     TIDE_TRY(tide_rpc_pack(l->out, &answer.base, err));
     for (int i = 0; i < tables.table_count; i++)
         TIDE_TRY(tide_rpc_put_bytes(l->out, 8, tide_view_of(tables.tables[i].name), err));
@@ -262,6 +295,8 @@ tide_status tide_look_status(tide_node *node, tide_buffer *out, tide_error *err)
     TIDE_TRY(put_peers_and_logs(&l, err));
     TIDE_TRY(tide_snapshot_list(node, put_snapshot, &l, err));
     TIDE_TRY(tide_peer_cursors(node, put_cursor, &l, err));
+    TIDE_TRY(tide_node_list_waiting(node, put_waiting, &l, err));
+    TIDE_TRY(tide_node_list_divergence(node, put_divergence, &l, err));
     return put_rest(&l, err);
 }
 

@@ -93,9 +93,33 @@ static void a_sync_that_leaves_events_waiting_ends_with_7(void **state)
     cli_sql(t, "a.db", "ALTER TABLE todos ADD COLUMN due TEXT");
     cli_sql(t, "a.db", "INSERT INTO todos VALUES('1','one','today')");
     assert_int_equal(7, replica_call(t, "sync", "b.db", address, NULL).exit_code);
+    const cli_result waiting = replica_call(t, "status", "b.db", NULL, NULL);
+    assert_non_null(strstr(waiting.out, "\"events\":1,\"reason\":\"column\""));
     cli_sql(t, "b.db", "ALTER TABLE todos ADD COLUMN due TEXT");
     assert_int_equal(0, replica_call(t, "sync", "b.db", address, NULL).exit_code);
     replica_assert_same_digest(t, "a.db", "b.db");
+    replica_end(a, SIGTERM);
+}
+
+/* What nobody has acknowledged would be lost with the file. */
+static void status_counts_what_was_not_sent(void **state)
+{
+    cli_fixture *t = *state;
+    char address[REPLICA_LINE_MAX];
+    cli_sql(t, "a.db", SCHEMA);
+    replica_ok(t, "track", "a.db", "todos");
+    cli_sql(t, "a.db", "INSERT INTO todos VALUES('1','one'),('2','two')");
+    const cli_result before = replica_call(t, "status", "a.db", NULL, NULL);
+    assert_non_null(strstr(before.out, "\"unsent\":2"));
+    assert_non_null(strstr(before.out, "\"clock_ahead_us\":0"));
+    assert_non_null(strstr(before.out, "\"waiting\":[]"));
+    assert_non_null(strstr(before.out, "\"divergence\":[]"));
+    assert_non_null(strstr(before.out, "\"orphans\":0"));
+    proc *a = replica_serve(t, "a.db", NULL, address);
+    replica_ok(t, "sync", "b.db", address);
+    replica_ok(t, "sync", "b.db", address);
+    const cli_result after = replica_call(t, "status", "a.db", NULL, NULL);
+    assert_non_null(strstr(after.out, "\"unsent\":0"));
     replica_end(a, SIGTERM);
 }
 
@@ -105,6 +129,7 @@ TEST_FILE()
         REPLICA_CASE(the_history_of_a_table_is_printed),
         REPLICA_CASE(a_watch_prints_what_peers_changed),
         REPLICA_CASE(a_watch_reports_what_a_snapshot_brought),
+        REPLICA_CASE(status_counts_what_was_not_sent),
         REPLICA_CASE(a_sync_that_leaves_events_waiting_ends_with_7),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);

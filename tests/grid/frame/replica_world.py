@@ -313,7 +313,7 @@ def behind(g, w, node, other):
     g.wait(lambda: other.title("both") == f"of {node.name}, later", 20,
            "the later write is shown at the peer")
     other.write("ahead", f"of {other.name}")
-    g.wait(lambda: node.status()["waiting"] > 0, 20, "the node has the event, and it waits")
+    g.wait(lambda: node.status()["waiting"], 20, "the node has the event, and it waits")
     ended = w.contact()
     g.answers('waiting":1' in ended.out, f"sync does not report what waits: {ended}")
     w.noticed(r"tidemark_replica_(clock_ahead|quarantined)", log="clock|ahead|wait")
