@@ -13,8 +13,15 @@
 #include <limits.h>
 #include <stdbool.h>
 
+/* Starts the running program, also when its file was replaced. */
+#define TIDE_PROGRAM_RUNNING "/proc/self/exe"
+
 /* The absolute path of the file being run. false: it cannot be determined. */
 bool tide_program_file(char out[PATH_MAX]);
+
+/* Is there another file, or none, where this program was started from? A package replaces files of
+ * running programs. false where /proc is not mounted. */
+bool tide_program_was_replaced(void);
 
 /* The absolute path by which the program can be started again: the launcher of a relocatable tree,
  * or else the file itself. false: it cannot be determined. */

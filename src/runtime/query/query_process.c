@@ -337,9 +337,17 @@ static tide_status talk(tide_query_process *process, exchange *with, tide_error 
 
 /* ---- start ---- */
 
+/* What a package has put in this program's place need not write the same frames. */
+static const char *choose_program(const tide_query_process *process)
+{
+    if (process->options.program)
+        return process->options.program;
+    return tide_program_was_replaced() ? TIDE_PROGRAM_RUNNING : process->program;
+}
+
 static tide_status start(tide_query_process *process, tide_error *err)
 {
-    const char *program = process->options.program ? process->options.program : process->program;
+    const char *program = choose_program(process);
     char *argv[] = {(char *)program, (char *)"query-process", NULL};
     static const char *const environment[] = {"MALLOC_ARENA_MAX=1", NULL};
     const tide_child_spec spec = {.argv = argv,

@@ -340,6 +340,31 @@ static void a_crash_is_one_failed_query(void **state)
     check_call(c, COLONY_QUERY, "{\"sql\":\"SELECT 41+1\"}", 200, "[[42]]");
 }
 
+/* As a package does it, which may restart the daemon later. */
+static void a_daemon_whose_program_was_replaced_runs_queries(void **state)
+{
+    queries_case *c = *state;
+    char given[PATH_MAX];
+    char program[TEMPDIR_PATH_MAX];
+    assert_ok_err(proc_find("tidemark", given, &c->err), &c->err);
+    tempdir_join(&c->dir, "tidemark", program);
+    const char *const argv[] = {"cp", given, program, NULL};
+    TIDE_CLEANUP(proc_result_done) proc_result copied = {0};
+    assert_ok_err(proc_run(&copied, &(proc_options){.argv = argv}, LIMIT_MS, &c->err), &c->err);
+    assert_int_equal(0, copied.exit_code);
+    assert_int_equal(0, setenv("TIDEMARK_BIN", program, 1));
+    start_colony(c, NULL);
+    assert_int_equal(0, unsetenv("TIDEMARK_BIN"));
+    assert_int_equal(0, unlink(program));
+    check_call(c, COLONY_QUERY, "{\"sql\":\"SELECT 41+1\"}", 200, "[[42]]");
+    assert_int_equal(0, symlink("/bin/false", program));
+    pid_t pids[PIDS_MAX];
+    assert_int_equal(1, list_processes(c, pids));
+    assert_int_equal(0, kill(pids[0], SIGKILL));
+    wait_until_gone(pids[0]);
+    check_call(c, COLONY_QUERY, "{\"sql\":\"SELECT 41+1\"}", 200, "[[42]]");
+}
+
 static void sigterm_ends_the_daemon_whatever_runs(void **state)
 {
     queries_case *c = *state;
@@ -604,6 +629,7 @@ TEST_FILE()
         QUERIES_CASE(other_calls_do_not_wait_for_queries),
         QUERIES_CASE(a_query_whose_caller_leaves_is_killed),
         QUERIES_CASE(a_crash_is_one_failed_query),
+        QUERIES_CASE(a_daemon_whose_program_was_replaced_runs_queries),
         QUERIES_CASE(sigterm_ends_the_daemon_whatever_runs),
         QUERIES_CASE(query_processes_die_with_the_daemon),
         QUERIES_CASE(a_query_process_is_confined),
