@@ -112,6 +112,24 @@ tide_status tide_file_read_private(tide_buffer *out, const char *path, tide_erro
     return read_file(out, path, true, err);
 }
 
+/* Users who may write to a directory can put a link in the place of what is in it, at any moment.
+ * In one with the sticky bit that holds for what is their own, which is not entered. */
+static tide_status check_unshared(int fd, const char *path, tide_error *err)
+{
+    struct stat info;
+    if (fstat(fd, &info) != 0)
+        return fail_errno(path, err);
+    const bool is_ours = info.st_uid == geteuid() || info.st_uid == 0;
+    const bool is_shared =
+        (info.st_mode & (S_IWGRP | S_IWOTH)) != 0 && (info.st_mode & S_ISVTX) == 0;
+    if (is_ours && !is_shared)
+        return TIDE_OK;
+    return tide_fail(err, TIDE_E_DENIED,
+                     "%s: other users can change the directory; make it this user's (chown), for "
+                     "its owner alone to write (chmod go-w)",
+                     path);
+}
+
 /* One step below *fd, which becomes the directory's. */
 static tide_status enter_directory(int *fd, const char *name, const char *path, tide_error *err)
 {
@@ -127,7 +145,7 @@ static tide_status enter_directory(int *fd, const char *name, const char *path, 
         return fail_errno(path, err);
     tide_file_closep(fd);
     *fd = inner;
-    return TIDE_OK;
+    return check_unshared(inner, path, err);
 }
 
 tide_status tide_file_make_beneath(const char *root, const char *relative, tide_error *err)
@@ -140,6 +158,7 @@ tide_status tide_file_make_beneath(const char *root, const char *relative, tide_
     TIDE_CLEANUP(tide_file_closep) int fd = open(root, O_RDONLY | O_DIRECTORY | O_CLOEXEC);
     if (fd < 0)
         return fail_errno(root, err);
+    TIDE_TRY(check_unshared(fd, root, err));
     char *rest = parts;
     for (const char *name; (name = strsep(&rest, "/"));)
         if (*name && strcmp(name, ".") != 0)

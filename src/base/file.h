@@ -24,8 +24,10 @@ TIDE_MUST_CHECK tide_status tide_file_read_private(tide_buffer *out, const char 
                                                    tide_error *err);
 
 /* Make the directory root/relative for its owner alone, where it does not exist; below root no link
- * is followed.
- * TIDE_E_DENIED: relative is absolute or has "..", or a link is on the way. Others as above. */
+ * is followed. So it stays: a directory on the way, root too, is refused where other users could
+ * replace what is in it.
+ * TIDE_E_DENIED: relative is absolute or has "..", a link is on the way, or a directory that others
+ * can change. Others as above. */
 TIDE_MUST_CHECK tide_status tide_file_make_beneath(const char *root, const char *relative,
                                                    tide_error *err);
 

@@ -13,7 +13,7 @@
 #include "support/check.h"
 #include "support/tempdir.h"
 
-enum { URL_SIZE = 256, LIMIT_MS = 60000 };
+enum { URL_SIZE = 256, LIMIT_MS = 60000, NOBODY = 65534 };
 
 typedef struct callers_case {
     tempdir dir;
@@ -170,6 +170,33 @@ static void callers_export_below_one_directory_only(void **state)
     assert_int_equal(0, access(inside, F_OK));
 }
 
+/* They could put a link there between the look and the writing. */
+static void directories_that_others_can_change_take_no_exports(void **state)
+{
+    callers_case *c = *state;
+    char root[TEMPDIR_PATH_MAX];
+    char shared[TEMPDIR_PATH_MAX];
+    char foreign[TEMPDIR_PATH_MAX];
+    need_root();
+    tempdir_join(&c->dir, "out", root);
+    tempdir_join(&c->dir, "out/shared", shared);
+    tempdir_join(&c->dir, "out/foreign", foreign);
+    assert_int_equal(0, mkdir(root, 0700));
+    assert_int_equal(0, mkdir(shared, 0700));
+    assert_int_equal(0, chmod(shared, 0777));
+    assert_int_equal(0, mkdir(foreign, 0700));
+    assert_int_equal(0, chown(foreign, NOBODY, NOBODY));
+    start(c, "colony", (const char *[]){"--export-dir", root, NULL});
+    assert_int_equal(200, export_into(c, ""));
+    assert_int_equal(403, export_into(c, "shared"));
+    assert_int_equal(403, export_into(c, "shared/deep"));
+    assert_int_equal(403, export_into(c, "foreign"));
+    assert_int_equal(0, chmod(shared, 01777));
+    assert_int_equal(200, export_into(c, "shared/deep"));
+    assert_int_equal(0, chmod(root, 0777));
+    assert_int_equal(403, export_into(c, "deep"));
+}
+
 static void local_role_says_what_other_users_may_do(void **state)
 {
     callers_case *c = *state;
@@ -302,6 +329,7 @@ TEST_FILE()
         CALLERS_CASE(another_user_may_send_to_an_agent_and_see_its_metrics),
         CALLERS_CASE(another_user_may_not_query_or_export),
         CALLERS_CASE(callers_export_below_one_directory_only),
+        CALLERS_CASE(directories_that_others_can_change_take_no_exports),
         CALLERS_CASE(local_role_says_what_other_users_may_do),
         CALLERS_CASE(a_token_is_required_of_everybody),
         CALLERS_CASE(what_a_daemon_makes_is_its_users_alone),
