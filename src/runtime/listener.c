@@ -383,7 +383,8 @@ static tide_status open_access(tide_listener *listener, tide_error *err)
                                         .agent = options->agent,
                                         .hosts = options->hosts,
                                         .host_count = options->host_count,
-                                        .env = options->env};
+                                        .env = options->env,
+                                        .log = options->log};
     return fail_option(tide_access_open(&listener->access, options->store, &access, err),
                        "--token-file", err);
 }

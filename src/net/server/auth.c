@@ -191,11 +191,26 @@ static void keep_cached(tide_auth *auth, const uint8_t digest[TIDE_SHA256_LEN],
     memcpy(place->digest, digest, sizeof place->digest);
 }
 
-static void drop_cached(tide_auth *auth, const uint8_t digest[TIDE_SHA256_LEN])
+/* Under the lock. Whose it was goes to name; "": it was not known. */
+static void drop_cached(tide_auth *auth, const uint8_t digest[TIDE_SHA256_LEN],
+                        char name[TIDE_AUTH_NAME_MAX + 1])
 {
     cached_token *place = find_cached(auth, digest);
-    if (place)
-        place->is_used = false;
+    name[0] = '\0';
+    if (!place)
+        return;
+    memcpy(name, place->answer.name, TIDE_AUTH_NAME_MAX + 1);
+    place->is_used = false;
+}
+
+static void report_end(tide_auth *auth, const uint8_t digest[TIDE_SHA256_LEN], const char *why)
+{
+    char name[TIDE_AUTH_NAME_MAX + 1];
+    (void)pthread_mutex_lock(&auth->lock);
+    drop_cached(auth, digest, name);
+    (void)pthread_mutex_unlock(&auth->lock);
+    if (name[0] && auth->options.ended)
+        auth->options.ended(auth->options.ended_arg, name, why);
 }
 
 /* What is known without asking. *age_us is how old it is; INT64_MAX: nothing is known. */
@@ -216,14 +231,12 @@ static tide_auth_result get_known(tide_auth *auth, const uint8_t digest[TIDE_SHA
     return answer;
 }
 
-static void learn(tide_auth *auth, const uint8_t digest[TIDE_SHA256_LEN], tide_status status,
+static void learn(tide_auth *auth, const uint8_t digest[TIDE_SHA256_LEN],
                   const tide_auth_result *answer, int64_t asked_at_us, uint64_t generation)
 {
     TIDE_HOLD(&auth->lock);
-    if (status == TIDE_OK && auth->generation == generation)
+    if (auth->generation == generation)
         keep_cached(auth, digest, answer, asked_at_us);
-    else if (status == TIDE_E_UNAUTHENTICATED)
-        drop_cached(auth, digest);
 }
 
 /* Who guesses is not answered; who is known to be good at the same address is. */
@@ -242,9 +255,12 @@ static tide_status ask(tide_auth *auth, tide_view token, const uint8_t digest[TI
         return tide_fail(err, TIDE_E_UNAUTHENTICATED, "no such token");
     tide_auth_result answer = {.role = TIDE_ROLE_NONE};
     const tide_status status = auth->options.lookup(auth->options.lookup_arg, token, &answer, err);
-    learn(auth, digest, status, &answer, now_us, generation);
-    if (status == TIDE_OK)
+    if (status == TIDE_OK) {
+        learn(auth, digest, &answer, now_us, generation);
         *out = answer;
+    }
+    if (status == TIDE_E_UNAUTHENTICATED)
+        report_end(auth, digest, "it is not in the store any more, or was revoked or has expired");
     const bool cannot_tell = status < TIDE_OK && status != TIDE_E_UNAUTHENTICATED;
     return cannot_tell && age_us < auth->options.stale_us ? TIDE_OK : status;
 }
@@ -259,8 +275,10 @@ static tide_status check_token(tide_auth *auth, const tide_credentials *given,
     TIDE_TRY(tide_sha256_of(token, digest, err));
     const char *peer = given->peer ? given->peer : "";
     TIDE_TRY(ask(auth, token, digest, is_guessing(auth, peer), out, err));
-    if (out->expires_at_us <= auth->env->wall_us(auth->env))
+    if (out->expires_at_us <= auth->env->wall_us(auth->env)) {
+        report_end(auth, digest, "it has expired");
         return tide_fail(err, TIDE_E_UNAUTHENTICATED, "the token has expired");
+    }
     const char *agent = given->certificate ? given->certificate : auth->options.agent;
     if (out->agent[0] && (!agent || strcmp(out->agent, agent) != 0))
         return tide_fail(err, TIDE_E_UNAUTHENTICATED,

@@ -78,6 +78,10 @@ typedef struct tide_auth_options {
     tide_env *env;               /* NULL: tide_env_system() */
     tide_auth_lookup_fn *lookup; /* NULL: the token file alone */
     void *lookup_arg;
+    /* Called once when a token that was good is refused: it was revoked, has expired or is gone
+     * from the store. From any thread, and it must not wait. NULL: none. */
+    void (*ended)(void *arg, const char *name, const char *why);
+    void *ended_arg;
     const char *token_file;          /* NULL: none */
     tide_call_role certificate_role; /* of who shows a certificate and no token */
     tide_call_role local_role;       /* of own_uid and root on this machine, who show nothing */

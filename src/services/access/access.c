@@ -23,6 +23,7 @@ struct tide_access {
     tide_env *env;
     tide_auth *auth;
     tide_token_lookup *lookup; /* NULL: no store */
+    tide_log *log;             /* NULL: none */
     pthread_mutex_t lock;      /* of what follows */
     int use_count;
     char uses[TIDE_ACCESS_USES][TIDE_TOKEN_NAME_MAX + 1];
@@ -80,6 +81,14 @@ static tide_status look_up(void *arg, tide_view token, tide_auth_result *out, ti
     return TIDE_OK;
 }
 
+static void log_end(void *arg, const char *name, const char *why)
+{
+    const tide_access *access = arg;
+    if (access->log)
+        tide_log_write(access->log, TIDE_LOG_WARN, "token refused", TIDE_F("name", name),
+                       TIDE_F("why", why), TIDE_F_END);
+}
+
 /* ---- open, close ---- */
 
 tide_status tide_access_open(tide_access **out, tide_store *store,
@@ -90,6 +99,7 @@ tide_status tide_access_open(tide_access **out, tide_store *store,
         return tide_no_memory(err);
     access->store = store;
     access->env = options->env ? options->env : tide_env_system();
+    access->log = options->log;
     (void)pthread_mutex_init(&access->lock, NULL);
     if (store)
         TIDE_TRY(tide_token_lookup_open(&access->lookup, store, err));
@@ -97,6 +107,8 @@ tide_status tide_access_open(tide_access **out, tide_store *store,
         .env = access->env,
         .lookup = store ? look_up : NULL,
         .lookup_arg = access,
+        .ended = log_end,
+        .ended_arg = access,
         .token_file = options->token_file,
         .certificate_role = options->certificate_role,
         .local_role = options->is_required ? TIDE_ROLE_NONE : TIDE_ROLE_ADMIN,

@@ -20,6 +20,7 @@
 #include <tidemark/store.h>
 
 #include "base/cleanup.h"
+#include "base/log.h"
 #include "net/server/auth.h"
 
 enum { TIDE_ACCESS_USES = 256 };
@@ -35,6 +36,7 @@ typedef struct tide_access_options {
     const char *const *hosts;        /* names by which callers without credentials may call it */
     size_t host_count;
     tide_env *env; /* NULL: tide_env_system() */
+    tide_log *log; /* of tokens that were good and are refused now; NULL: none */
 } tide_access_options;
 
 /* The store must outlive it; NULL: there are the tokens of the file alone. Statuses as of tide_auth_open. */

@@ -6,9 +6,9 @@ import threading
 
 from frame import store_faults
 from frame.grid import WORK
-from frame.store_faults import EPOCH, NO_LOG, STORE
+from frame.store_faults import EPOCH, STORE
 from frame.store_world import Postgres, Sqlite
-from frame.table import Mark, cannot, cell
+from frame.table import cannot, cell
 
 NAME = "grid-caller"
 REFUSED = "tidemark_auth_failures_total"
@@ -79,8 +79,7 @@ def other_older_revoked(g):
     return g.verdict_of(answer)
 
 
-@cell("token-cache", "this-older", "refuses E_UNAUTHENTICATED",
-      mark=Mark("security", NO_LOG))
+@cell("token-cache", "this-older", "refuses E_UNAUTHENTICATED")
 def this_older(g):
     """The daemon remembers a token that was revoked a moment ago, and forgets it within seconds."""
     w = Sqlite(g)
@@ -216,7 +215,7 @@ def disk_full(g):
     return g.verdict_of(caller.read())
 
 
-@cell("token-cache", "clock-ahead", "refuses E_UNAUTHENTICATED", mark=Mark("security", NO_LOG))
+@cell("token-cache", "clock-ahead", "refuses E_UNAUTHENTICATED")
 def clock_ahead(g):
     """A token for 30 minutes ends early while the clock is an hour ahead, and no longer."""
     w = Sqlite(g, hours=0)

@@ -62,7 +62,7 @@ static int teardown(void **state)
     return 0;
 }
 
-enum { OWN_UID = 1000 };
+enum { OWN_UID = 1000, NOTED_SIZE = 512 };
 
 static void open_auth(auth_test *t, tide_auth_options options)
 {
@@ -176,6 +176,30 @@ static void a_token_ends_on_time_even_when_it_is_remembered(void **state)
     virtual_env_advance(&t->clock, 2 * SECOND);
     assert_status(TIDE_E_UNAUTHENTICATED, check(t, TOKEN_A, NULL, "10.0.0.1:5"));
     assert_contains(t->err.text, "expired");
+}
+
+static void note_end(void *arg, const char *name, const char *why)
+{
+    char *noted = arg;
+    const size_t len = strlen(noted);
+    (void)snprintf(noted + len, NOTED_SIZE - len, "%s: %s;", name, why);
+}
+
+static void a_token_that_ends_is_reported_once(void **state)
+{
+    auth_test *t = *state;
+    char noted[NOTED_SIZE] = "";
+    open_auth(t, (tide_auth_options){
+                     .local_role = TIDE_ROLE_NONE, .ended = note_end, .ended_arg = noted});
+    assert_status(TIDE_E_UNAUTHENTICATED, check(t, TOKEN_B, NULL, "10.0.0.1:5"));
+    assert_string_equal(noted, ""); /* it was never good */
+    assert_ok(check(t, TOKEN_A, NULL, "10.0.0.1:5"));
+    t->answer_status = TIDE_E_UNAUTHENTICATED; /* revoked */
+    virtual_env_advance(&t->clock, TIDE_AUTH_FRESH_US + SECOND);
+    for (int i = 0; i < 3; i++)
+        assert_status(TIDE_E_UNAUTHENTICATED, check(t, TOKEN_A, NULL, "10.0.0.1:5"));
+    assert_string_equal(noted, "ingest: it is not in the store any more, or was revoked or has "
+                               "expired;");
 }
 
 static void an_agents_token_does_not_serve_another_agent(void **state)
@@ -515,6 +539,7 @@ TEST_FILE()
         AUTH_CASE(forgetting_asks_again_at_once),
         AUTH_CASE(a_store_that_is_away_keeps_known_callers_in_for_a_while),
         AUTH_CASE(a_token_ends_on_time_even_when_it_is_remembered),
+        AUTH_CASE(a_token_that_ends_is_reported_once),
         AUTH_CASE(an_agents_token_does_not_serve_another_agent),
         AUTH_CASE(who_guesses_is_shut_out_for_a_while),
         AUTH_CASE(more_tokens_than_are_remembered_are_all_told_apart),
