@@ -68,13 +68,20 @@ SELECT count(*) > 0, coalesce(bool_or(epoch_id = :epoch_id), false) FROM epochs
 WHERE epoch_id = :epoch_id OR (reason = 'operator' AND position(CAST(:epoch_id AS text) IN evidence) > 0);
 
 -- statement: server_start_check  only: postgres
--- What the store knows of the starts of its server (server_starts): the newest; whether the one that was seen elsewhere is among
+-- What the store knows of the starts of its server (server_starts): when the newest was; whether the one that was seen elsewhere is among
 -- them, or an epoch has begun because it is not; and the start behind it in the same epoch, with the WAL that it found.
-SELECT coalesce(n.number, 0), coalesce(n.start_id, ''), coalesce(n.started, ''),
+-- Then: the start with which this history parted from the one in which seen_list was read, which is behind the last that
+-- both have, or else the last before that epoch; and the newest starts.
+SELECT coalesce(n.started, ''),
        :seen = '' OR EXISTS (SELECT 1 FROM server_starts WHERE start_id = :seen)
                   OR EXISTS (SELECT 1 FROM epochs WHERE position(CAST(:seen AS text) IN evidence) > 0),
-       coalesce(f.number, 0), coalesce(f.wal - '0/0'::pg_lsn, 0)::bigint
-FROM (SELECT 1) AS one LEFT JOIN (SELECT number, start_id, started FROM server_starts ORDER BY number DESC LIMIT 1) AS n ON true
+       coalesce(f.number, 0), coalesce(f.wal - '0/0'::pg_lsn, 0)::bigint,
+       coalesce((SELECT max(number) + 1 FROM server_starts
+                 WHERE start_id = ANY (string_to_array(CAST(:seen_list AS text), ' '))),
+                (SELECT max(number) FROM server_starts WHERE epoch < :epoch), 1),
+       coalesce((SELECT string_agg(number || ' ' || start_id, ' ' ORDER BY number DESC)
+                 FROM (SELECT number, start_id FROM server_starts ORDER BY number DESC LIMIT :limit) AS newest), '')
+FROM (SELECT 1) AS one LEFT JOIN (SELECT started FROM server_starts ORDER BY number DESC LIMIT 1) AS n ON true
      LEFT JOIN (SELECT next.number, next.wal
                 FROM server_starts seen JOIN server_starts next ON next.number > seen.number
                 WHERE seen.start_id = :seen AND next.epoch = :epoch ORDER BY next.number LIMIT 1) AS f ON true;

@@ -126,6 +126,14 @@ typedef struct tide_server_start {
     char id[TIDE_SESSION_ID_SIZE];
 } tide_server_start;
 
+enum { TIDE_SERVER_STARTS_MAX = 16 };
+
+/* The newest starts of a history, without a gap, the newest first. */
+typedef struct tide_server_starts {
+    int count;
+    tide_server_start list[TIDE_SERVER_STARTS_MAX];
+} tide_server_starts;
+
 typedef struct tide_engine_ops {
     tide_engine engine;
     const char *name;
@@ -189,9 +197,9 @@ struct tide_store {
 
     pthread_mutex_t identity_lock;
     tide_identity identity;
-    tide_identity known;           /* the newest epoch that was seen; known epochs never shrink */
-    tide_server_start known_start; /* PostgreSQL: the newest that was seen in that epoch */
-    tide_host host;                /* what the identity was checked against */
+    tide_identity known;             /* the newest epoch that was seen; known epochs never shrink */
+    tide_server_starts known_starts; /* PostgreSQL: those that were seen in that epoch */
+    tide_host host;                  /* what the identity was checked against */
     struct tide_identity_marker *marker; /* NULL: no identity marker is kept */
     /* SQLite: the store that was at this path before; "": none, or this one. */
     char replaced_session[TIDE_SESSION_ID_SIZE];
@@ -203,8 +211,10 @@ struct tide_store {
     void *on_failure_arg;
     atomic_bool is_failing;       /* the last call failed because of the store */
     atomic_bool is_write_failing; /* ... and so did the last write */
-    atomic_bool is_mismatched;    /* the server is not the one that this store was opened on */
-    int64_t open_until_us;        /* real time by which opening ends; 0: the store is open */
+    /* PostgreSQL: this role may not record a cut or a start, and so writes nothing. */
+    atomic_bool is_unrecorded;
+    atomic_bool is_mismatched; /* the server is not the one that this store was opened on */
+    int64_t open_until_us;     /* real time by which opening ends; 0: the store is open */
 };
 
 extern const tide_engine_ops tide_sqlite_ops;

@@ -14,6 +14,7 @@
 #include "store/engine.h"
 #include "store/identity.h"
 #include "store/identity_marker.h"
+#include "store/postgres/server_starts.h"
 #include "store/statement.h"
 #include "store/url.h"
 #include "tidemark_sql.h"
@@ -190,17 +191,13 @@ typedef struct check {
     tide_identity known;   /* the newest epoch that was ever seen of this session; epoch 0: none */
     bool is_known_missing; /* ... and this history lacks it */
     bool is_known_real;    /* ... and this history has it, not one in its stead */
-    /* PostgreSQL, of that epoch: the newest start of the server that was seen, and a position in
+    /* PostgreSQL, of that epoch: the newest starts of the server that were seen, and a position in
      * the WAL that was durable; 0: not known. */
-    tide_server_start known_start;
+    tide_server_starts known_starts;
     uint64_t known_wal;
-    bool is_start_missing; /* this history lacks that start */
-    /* The newest start that this history has; and the WAL that the one behind the known found. */
-    tide_server_start start;
-    char started[TIDE_HOST_STARTED_SIZE];
-    int64_t next_number;
-    uint64_t next_wal;
+    tide_starts_check found; /* what this history has of them */
     bool is_cut;
+    bool is_refused;   /* ... and this role may not record it, or a start */
     bool is_tail_lost; /* ... because the log lost its end */
 } check;
 
@@ -260,32 +257,34 @@ static bool is_host_fuller(const check *c)
 /* The server has been started anew since this history was written. */
 static bool is_start_new(const check *c)
 {
-    return c->host.started[0] && !c->host.is_standby && strcmp(c->started, c->host.started) != 0;
+    return c->host.started[0] && !c->host.is_standby &&
+           strcmp(c->found.started, c->host.started) != 0;
 }
 
 /* The WAL, the server's starts: what shows that the files of the same server are older ones. Where
  * the server shows no timeline, every other start may be that of another server. */
 static void find_restored(const check *c, const char **reason, char evidence[EVIDENCE_SIZE])
 {
-    const uint64_t end = c->next_wal > 0   ? c->next_wal
-                         : is_start_new(c) ? c->host.checkpoint_wal
-                                           : c->host.wal;
-    if (c->is_start_missing) {
+    const uint64_t end = c->found.next_wal > 0 ? c->found.next_wal
+                         : is_start_new(c)     ? c->host.checkpoint_wal
+                                               : c->host.wal;
+    if (c->found.is_missing) {
         *reason = "restored";
-        (void)snprintf(evidence, EVIDENCE_SIZE, "start %" PRId64 " of the server (%s) is missing",
-                       c->known_start.number, c->known_start.id);
+        tide_server_starts_describe(&c->known_starts, &c->found, evidence, EVIDENCE_SIZE);
     } else if (c->known_wal > end && end > 0 && is_same_epoch(&c->stored.identity, &c->known)) {
         *reason = "restored";
         (void)snprintf(evidence, EVIDENCE_SIZE,
                        "start %" PRId64 " of the server found WAL up to %" PRIX64 ", and %" PRIX64
                        " was durable",
-                       c->next_number > 0 ? c->next_number : c->start.number + 1, end,
-                       c->known_wal);
-    } else if (is_timeline_unknown(c) && c->started[0] && is_start_new(c)) {
+                       c->found.next_number > 0
+                           ? c->found.next_number
+                           : tide_server_starts_newest(&c->found.starts)->number + 1,
+                       end, c->known_wal);
+    } else if (is_timeline_unknown(c) && c->found.started[0] && is_start_new(c)) {
         *reason = "failover";
         (void)snprintf(evidence, EVIDENCE_SIZE,
                        "server started at %s, was %s; it does not show its timeline",
-                       c->host.started, c->started);
+                       c->host.started, c->found.started);
     }
 }
 
@@ -332,12 +331,13 @@ static void find_cut(const check *c, tide_engine engine, const char **reason,
     } else if (!find_loss(c, reason, evidence)) {
         find_restored(c, reason, evidence);
     }
-    /* Named, so that other processes that have seen it know what the epoch stands for. */
     const size_t len = *reason ? strlen(evidence) : 0;
-    if (*reason && c->is_start_missing && !strstr(evidence, c->known_start.id))
-        (void)snprintf(evidence + len, EVIDENCE_SIZE - len,
-                       "; start %" PRId64 " of the server (%s) is missing", c->known_start.number,
-                       c->known_start.id);
+    if (*reason && c->found.is_missing &&
+        !strstr(evidence, tide_server_starts_newest(&c->known_starts)->id)) {
+        (void)snprintf(evidence + len, EVIDENCE_SIZE - len, "; ");
+        tide_server_starts_describe(&c->known_starts, &c->found, evidence + len + 2,
+                                    EVIDENCE_SIZE - len - 2);
+    }
 }
 
 /* Known epochs never shrink: a history without one is not the store's, but that of an old primary
@@ -380,43 +380,6 @@ static tide_status check_session(tide_store *store, const check *c, tide_error *
                      store->name, c->stored.identity.session_id, before);
 }
 
-/* A store of an older schema has no table of starts, and is only read; nor has one that was opened
- * with a part of the migrations. */
-static bool has_starts(const tide_store *store)
-{
-    return !store->is_older && store->migrations == tide_sql_migrations;
-}
-
-static tide_status check_start(tide_tx *tx, check *c, tide_error *err)
-{
-    if (!has_starts(tx->store))
-        return TIDE_OK;
-    const char *seen = c->is_known_real ? c->known_start.id : "";
-    TIDE_QUERY_BY(query, tide_tx_one, tx, TIDE_SQL_SERVER_START_CHECK, err,
-                  tide_bind_text("seen", seen), tide_bind_i64("epoch", c->known.epoch));
-    c->start.number = tide_query_col_i64(query);
-    tide_view_copy(c->start.id, sizeof c->start.id, tide_query_col_text(query));
-    tide_view_copy(c->started, sizeof c->started, tide_query_col_text(query));
-    c->is_start_missing = !tide_query_col_bool(query);
-    c->next_number = tide_query_col_i64(query);
-    c->next_wal = (uint64_t)tide_query_col_i64(query);
-    return TIDE_OK;
-}
-
-static tide_status add_start(tide_tx *tx, check *c, tide_error *err)
-{
-    make_id(tx->store->env, c->start.id);
-    TIDE_QUERY_BY(query, tide_tx_one, tx, TIDE_SQL_SERVER_START_ADD, err,
-                  tide_bind_text("start_id", c->start.id),
-                  tide_bind_text("started", c->host.started),
-                  tide_bind_i64("epoch", c->stored.identity.epoch),
-                  tide_bind_i64("wal", (int64_t)c->host.checkpoint_wal), tide_bind_now("now"));
-    c->start.number = tide_query_col_i64(query);
-    (void)snprintf(c->started, sizeof c->started, "%s", c->host.started);
-    c->is_start_missing = false;
-    return TIDE_OK;
-}
-
 static tide_status find_lost(tide_tx *tx, check *c, tide_error *err)
 {
     c->lost_count = 0;
@@ -450,7 +413,9 @@ static tide_status check_identity(tide_tx *tx, void *arg, tide_error *err)
     if (engine == TIDE_ENGINE_POSTGRES) {
         TIDE_TRY(check_session(tx->store, c, err));
         TIDE_TRY(check_known(tx, c, err));
-        TIDE_TRY(check_start(tx, c, err));
+        TIDE_TRY(tide_server_starts_check(tx, &c->known_starts,
+                                          c->is_known_real || c->is_known_missing, c->known.epoch,
+                                          &c->found, err));
     }
     TIDE_TRY(find_lost(tx, c, err));
     const char *reason = NULL;
@@ -501,7 +466,9 @@ static tide_status record_change(tide_tx *tx, void *arg, tide_error *err)
     else if (is_host_fuller(c))
         TIDE_TRY(put_metadata(tx, "host", c->host.text, err));
     c->is_cut = false;
-    return has_starts(tx->store) && is_start_new(c) ? add_start(tx, c, err) : TIDE_OK;
+    return is_start_new(c)
+               ? tide_server_starts_add(tx, &c->host, c->stored.identity.epoch, &c->found, err)
+               : TIDE_OK;
 }
 
 /* ---- what the process knows ---- */
@@ -510,6 +477,7 @@ static void remember(tide_store *store, const check *c)
 {
     const tide_identity now = c->stored.identity;
     atomic_store(&store->is_mismatched, false);
+    atomic_store(&store->is_unrecorded, c->is_refused);
     (void)pthread_mutex_lock(&store->identity_lock);
     const tide_identity before = store->identity;
     const bool is_changed = before.epoch_id[0] && strcmp(before.epoch_id, now.epoch_id) != 0;
@@ -524,7 +492,7 @@ static void remember(tide_store *store, const check *c)
     /* A cut that is not recorded yet: what proves it is kept. */
     const bool is_older = c->is_known_missing || c->is_cut;
     store->known = is_older && c->known.epoch > 0 ? c->known : now;
-    store->known_start = is_older && c->known.epoch > 0 ? c->known_start : c->start;
+    store->known_starts = is_older && c->known.epoch > 0 ? c->known_starts : c->found.starts;
     if (store->ops->engine == TIDE_ENGINE_POSTGRES)
         tide_identity_marker_follow_epoch(store, is_older ? 0 : now.epoch);
     store->epoch_changes += is_changed;
@@ -532,7 +500,7 @@ static void remember(tide_store *store, const check *c)
     void *arg = store->on_epoch_arg;
     (void)pthread_mutex_unlock(&store->identity_lock);
     if (store->ops->engine == TIDE_ENGINE_POSTGRES && !is_older)
-        tide_identity_marker_write_epoch(store, &now, &c->start);
+        tide_identity_marker_write_epoch(store, &now, &c->found.starts);
     if (report)
         report(arg, &before, &now);
 }
@@ -542,20 +510,22 @@ static void recall(tide_store *store, check *c)
 {
     (void)pthread_mutex_lock(&store->identity_lock);
     c->known = store->known;
-    c->known_start = store->known_start;
+    c->known_starts = store->known_starts;
     c->known_wal = store->host.wal;
     (void)pthread_mutex_unlock(&store->identity_lock);
     tide_identity marked = {0};
-    tide_server_start start = {0};
+    tide_server_starts starts = {0};
     if (store->ops->engine != TIDE_ENGINE_POSTGRES ||
-        tide_identity_marker_read_epoch(store, &marked, &start) != TIDE_OK)
+        tide_identity_marker_read_epoch(store, &marked, &starts) != TIDE_OK)
         return;
     if (marked.epoch > c->known.epoch) {
         c->known = marked;
-        c->known_start = start;
+        c->known_starts = starts;
         c->known_wal = 0; /* it was read in the epoch that this process knew */
-    } else if (is_same_epoch(&marked, &c->known) && start.number > c->known_start.number) {
-        c->known_start = start;
+    } else if (is_same_epoch(&marked, &c->known) &&
+               tide_server_starts_newest(&starts)->number >
+                   tide_server_starts_newest(&c->known_starts)->number) {
+        c->known_starts = starts;
     }
     const uint64_t wal = tide_identity_marker_read_wal(store, c->known.epoch);
     if (wal > c->known_wal)
@@ -629,10 +599,32 @@ static bool is_to_be_recorded(const tide_store *store, const check *c)
            (store->options.mode != TIDE_STORE_AS_IS && (is_start_new(c) || is_host_fuller(c)));
 }
 
-/* A role that may not write issues no numbers: recording is left to one that may. */
-static bool is_only_reader(tide_status status)
+/* A role that may not record reads on, and writes nothing: what proves a cut would be gone with the
+ * numbers that it issues. */
+static tide_status record_found(tide_store *store, const tide_identity_runner *runner,
+                                bool is_write, check *c, tide_error *err)
 {
-    return status == TIDE_E_DENIED;
+    const tide_status status = runner->write(runner->arg, record_change, c, err);
+    c->is_refused = status == TIDE_E_DENIED;
+    if (!c->is_refused)
+        return status;
+    atomic_store(&store->is_unrecorded, true);
+    if (!is_write)
+        return TIDE_OK;
+    char reason[sizeof err->text];
+    (void)snprintf(reason, sizeof reason, "%s", err ? err->text : "permission denied");
+    return tide_fail_advised(err, TIDE_E_DENIED,
+                             "cannot write to %s before a start of its server is recorded: %s; run "
+                             "'tidemark store migrate' as the owner of the store, or grant this "
+                             "role SELECT, INSERT and UPDATE on db_metadata, epochs, epoch_heads "
+                             "and server_starts",
+                             store->name, reason);
+}
+
+static tide_status write_to_store(void *arg, tide_tx_fn *fn, void *fn_arg, tide_error *err)
+{
+    tide_store *store = arg;
+    return store->ops->write(store, fn, fn_arg, err);
 }
 
 /* Where the marker is depends on the session and the host: they are read first, and then checked
@@ -647,10 +639,8 @@ static tide_status establish_postgres(tide_store *store, check *c, tide_error *e
     remember(store, c);
     if (!is_to_be_recorded(store, c))
         return TIDE_OK;
-    const tide_status status = store->ops->write(store, record_change, c, err);
-    if (is_only_reader(status))
-        return TIDE_OK;
-    TIDE_TRY(status);
+    const tide_identity_runner runner = {.write = write_to_store, .arg = store};
+    TIDE_TRY(record_found(store, &runner, false, c, err));
     remember(store, c);
     return TIDE_OK;
 }
@@ -663,31 +653,28 @@ tide_status tide_identity_establish(tide_store *store, tide_error *err)
 }
 
 tide_status tide_identity_recheck(tide_store *store, const tide_identity_runner *runner,
-                                  tide_error *err)
+                                  bool is_write, tide_error *err)
 {
     check c = {.marker = {.mark = -1}};
     recall(store, &c);
     TIDE_TRY(runner->read(runner->arg, check_identity, &c, err));
-    if (is_to_be_recorded(store, &c)) {
-        const tide_status status = runner->write(runner->arg, record_change, &c, err);
-        if (!is_only_reader(status))
-            TIDE_TRY(status);
-    }
+    if (is_to_be_recorded(store, &c))
+        TIDE_TRY(record_found(store, runner, is_write, &c, err));
     remember(store, &c);
     return TIDE_OK;
 }
 
 void tide_identity_presented(tide_store *store, const tide_identity *seen)
 {
-    const tide_server_start none = {0};
+    const tide_server_starts none = {0};
     (void)pthread_mutex_lock(&store->identity_lock);
     const bool is_newer = store->ops->engine == TIDE_ENGINE_POSTGRES &&
                           strcmp(seen->session_id, store->identity.session_id) == 0 &&
                           seen->epoch > store->known.epoch &&
-                          seen->epoch - store->known.epoch <= TIDE_IDENTITY_PRESENTED_MAX;
+                          seen->epoch - store->identity.epoch <= TIDE_IDENTITY_PRESENTED_MAX;
     if (is_newer) {
         store->known = *seen;
-        store->known_start = none;
+        store->known_starts = none;
     }
     (void)pthread_mutex_unlock(&store->identity_lock);
     if (is_newer)
@@ -753,8 +740,14 @@ static tide_status raise_as_asked(tide_tx *tx, void *arg, tide_error *err)
     c->is_cut = false;
     if (!c->is_known_missing)
         return next_epoch(tx, &c->stored, request->above, request->reason, request->evidence, err);
-    /* Named in the evidence, so that processes that have seen it accept this one in its stead. */
     char evidence[EVIDENCE_SIZE];
+    if (c->found.is_missing &&
+        c->found.parting <= tide_server_starts_newest(&c->found.starts)->number) {
+        /* Others may have written since the histories parted: that is where readers are cut. */
+        tide_server_starts_describe(&c->known_starts, &c->found, evidence, sizeof evidence);
+        TIDE_TRY(begin_epoch(tx, c, "restored", evidence, err));
+    }
+    /* Named in the evidence, so that processes that have seen it accept this one in its stead. */
     const int64_t above = request->above > c->known.epoch ? request->above : c->known.epoch;
     (void)snprintf(evidence, sizeof evidence, "in the stead of epoch %" PRId64 " (%s): %s",
                    c->known.epoch, c->known.epoch_id, request->evidence);

@@ -14,7 +14,8 @@ TIDE_MUST_CHECK tide_status tide_identity_establish(tide_store *store, tide_erro
 
 /* The server is not what the process believes: read the identity again through runners that use the
  * connection which found it, before anything else does, and begin a new epoch if history was cut.
- * TIDE_E_MISMATCH: another store, or one that lacks an epoch which was seen before. */
+ * TIDE_E_MISMATCH: another store, or one that lacks an epoch which was seen before. TIDE_E_DENIED,
+ * for a write: the role may not record what was found; reads go on. */
 typedef tide_status tide_identity_run_fn(void *arg, tide_tx_fn *fn, void *fn_arg, tide_error *err);
 typedef struct tide_identity_runner {
     tide_identity_run_fn *write; /* returns when the commit is durable */
@@ -22,7 +23,7 @@ typedef struct tide_identity_runner {
     void *arg;
 } tide_identity_runner;
 TIDE_MUST_CHECK tide_status tide_identity_recheck(tide_store *store,
-                                                  const tide_identity_runner *runner,
+                                                  const tide_identity_runner *runner, bool is_write,
                                                   tide_error *err);
 
 /* A caller that may write presents a position of this session in an epoch above all that were seen,

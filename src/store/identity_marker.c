@@ -19,6 +19,7 @@
 #include "base/digest.h"
 #include "base/file.h"
 #include "base/text/uuid.h"
+#include "store/postgres/server_starts.h"
 
 bool tide_identity_marker_state_directory(const char *given,
                                           char out[TIDE_IDENTITY_MARKER_PATH_SIZE])
@@ -41,21 +42,68 @@ bool tide_identity_marker_state_directory(const char *given,
                TIDE_IDENTITY_MARKER_PATH_SIZE;
 }
 
+enum { FOLDER_SIZE = TIDE_IDENTITY_MARKER_PATH_SIZE + 32 };
+
+static const char *const folders[] = {"identity-markers", "store-paths"};
+
+/* What root made in a directory of another user. That user may swap names under us, so no link is
+ * followed. */
+static void give_to_owner(int fd, const char *path)
+{
+    struct stat info;
+    struct stat parent;
+    if (geteuid() != 0)
+        return;
+    TIDE_CLEANUP(tide_freep)
+    char *directory = strndup(path, (size_t)(strrchr(path, '/') - path));
+    const bool is_given =
+        directory && stat(directory, &parent) == 0 && parent.st_uid != 0 && fstat(fd, &info) == 0 &&
+        info.st_uid == 0 &&
+        (S_ISDIR(info.st_mode) || (S_ISREG(info.st_mode) && info.st_nlink == 1)) &&
+        fchown(fd, parent.st_uid, parent.st_gid) == 0;
+    (void)is_given; /* doctor names what is not */
+}
+
+static int open_own(const char *path, int flags)
+{
+    const int fd = open(path, flags | O_CREAT | O_NOFOLLOW | O_CLOEXEC, 0600);
+    if (fd >= 0)
+        give_to_owner(fd, path);
+    return fd;
+}
+
+static void give_directory(const char *path)
+{
+    TIDE_CLEANUP(tide_file_closep)
+    int fd = open(path, O_RDONLY | O_DIRECTORY | O_NOFOLLOW | O_CLOEXEC);
+    if (fd >= 0)
+        give_to_owner(fd, path);
+}
+
+static bool make_directory(const char *path)
+{
+    if (mkdir(path, 0700) != 0)
+        return errno == EEXIST;
+    give_directory(path);
+    return true;
+}
+
 static bool make_directories(char *path)
 {
     for (char *at = path + 1; *at; at++) {
         if (*at != '/')
             continue;
         *at = '\0';
-        const bool is_there = mkdir(path, 0700) == 0 || errno == EEXIST;
+        const bool is_there = make_directory(path);
         *at = '/';
         if (!is_there)
             return false;
     }
-    return mkdir(path, 0700) == 0 || errno == EEXIST;
+    if (!make_directory(path))
+        return false;
+    give_directory(path); /* also one that was made before */
+    return true;
 }
-
-enum { FOLDER_SIZE = TIDE_IDENTITY_MARKER_PATH_SIZE + 32 };
 
 /* False: nothing can be kept there. */
 static bool make_folder(const char *state_dir, const char *name, char out[FOLDER_SIZE])
@@ -67,11 +115,16 @@ static bool make_folder(const char *state_dir, const char *name, char out[FOLDER
     return make_directories(out) && access(out, W_OK) == 0;
 }
 
+static bool is_refused(int folder, const char *name, int mode)
+{
+    return faccessat(folder, name, mode, AT_EACCESS) != 0 && errno != ENOENT;
+}
+
 /* The caller frees it. NULL: there is no place for markers. */
 static char *make_path(const char *state_dir, const char *session_id, const char *host)
 {
     char folder[FOLDER_SIZE];
-    if (!make_folder(state_dir, "identity-markers", folder))
+    if (!make_folder(state_dir, folders[0], folder))
         return NULL;
     char *path = NULL;
     if (asprintf(&path, "%s/%s-%s", folder, session_id, host) < 0)
@@ -149,7 +202,7 @@ tide_identity_marker *tide_identity_marker_open(const char *state_dir, const cha
     if (!marker)
         return NULL;
     marker->path = make_path(state_dir, session_id, host);
-    marker->fd = marker->path ? open(marker->path, O_RDWR | O_CREAT | O_CLOEXEC, 0600) : -1;
+    marker->fd = marker->path ? open_own(marker->path, O_RDWR) : -1;
     void *mapped = MAP_FAILED;
     if (marker->fd >= 0 && prepare_page(marker->fd, session_id))
         mapped = mmap(NULL, sizeof(marker_page), PROT_READ | PROT_WRITE, MAP_SHARED, marker->fd, 0);
@@ -206,6 +259,26 @@ static void closedirp(DIR **directory)
 {
     if (*directory)
         (void)closedir(*directory);
+}
+
+bool tide_identity_marker_find_refused(const char *state_dir,
+                                       char out[TIDE_IDENTITY_MARKER_PATH_SIZE])
+{
+    for (size_t i = 0; i < sizeof folders / sizeof folders[0]; i++) {
+        (void)snprintf(out, TIDE_IDENTITY_MARKER_PATH_SIZE, "%s/%s", state_dir, folders[i]);
+        if (is_refused(AT_FDCWD, out, R_OK | W_OK | X_OK))
+            return true;
+        TIDE_CLEANUP(closedirp) DIR *directory = opendir(out);
+        const size_t len = strlen(out);
+        for (const struct dirent *entry = NULL; directory && (entry = readdir(directory)) != NULL;)
+            if (entry->d_name[0] != '.' &&
+                is_refused(dirfd(directory), entry->d_name, R_OK | W_OK)) {
+                (void)snprintf(out + len, TIDE_IDENTITY_MARKER_PATH_SIZE - len, "/%s",
+                               entry->d_name);
+                return true;
+            }
+    }
+    return false;
 }
 
 int64_t tide_identity_marker_newest_epoch(const tide_identity_marker *marker)
@@ -318,7 +391,7 @@ static void replace_text(const char *path, const char *text, size_t len)
     char new_path[TIDE_IDENTITY_MARKER_PATH_SIZE * 2];
     (void)snprintf(new_path, sizeof new_path, "%s.new", path);
     TIDE_CLEANUP(tide_file_closep)
-    int fd = open(new_path, O_WRONLY | O_CREAT | O_TRUNC | O_CLOEXEC, 0600);
+    int fd = open_own(new_path, O_WRONLY | O_TRUNC);
     if (fd >= 0 && write(fd, text, len) == (ssize_t)len && fsync(fd) == 0)
         (void)rename(new_path, path);
 }
@@ -346,7 +419,7 @@ bool tide_identity_marker_set_session(const char *state_dir, const char *path,
     uint8_t digest[TIDE_SHA256_LEN];
     tide_error ignored;
     if (!realpath(path, real) || tide_sha256_of(tide_view_of(real), digest, &ignored) < TIDE_OK ||
-        !make_folder(state_dir, "store-paths", folder))
+        !make_folder(state_dir, folders[1], folder))
         return false;
     tide_hex_encode(name, digest, sizeof digest);
     (void)snprintf(file, sizeof file, "%s/%s", folder, name);
@@ -376,64 +449,67 @@ void tide_identity_marker_init_epoch(tide_store *store, const char *session_id, 
     store->epoch_path = make_path(store->options.state_dir, session_id, place);
 }
 
-static tide_status read_epoch(const char *path, tide_identity *out, tide_server_start *start)
+enum { START_SIZE = 60, EPOCH_TEXT_SIZE = 120 + TIDE_SERVER_STARTS_MAX * START_SIZE };
+
+static tide_status read_epoch(const char *path, tide_identity *out, tide_server_starts *starts)
 {
+    char text[EPOCH_TEXT_SIZE] = "";
     tide_identity found = {0};
-    tide_server_start began = {0};
     tide_uuid ignored;
+    int len = 0;
     FILE *in = path ? fopen(path, "re") : NULL;
     if (!in)
         return TIDE_NONE;
-    const int count = fscanf(in, "%36s %" SCNd64 " %36s %" SCNd64 " %36s", found.session_id,
-                             &found.epoch, found.epoch_id, &began.number, began.id);
+    const bool is_read = fgets(text, sizeof text, in) != NULL;
     (void)fclose(in);
-    if (count < 3 || found.epoch < 1 || found.epoch > TIDE_EPOCH_MAX ||
+    if (!is_read ||
+        sscanf(text, "%36s %" SCNd64 " %36s%n", found.session_id, &found.epoch, found.epoch_id,
+               &len) < 3 ||
+        found.epoch < 1 || found.epoch > TIDE_EPOCH_MAX ||
         tide_uuid_parse(&ignored, tide_view_of(found.session_id)) != TIDE_OK ||
         tide_uuid_parse(&ignored, tide_view_of(found.epoch_id)) != TIDE_OK)
         return TIDE_NONE;
-    const bool has_start = count == 5 && began.number > 0 &&
-                           tide_uuid_parse(&ignored, tide_view_of(began.id)) == TIDE_OK;
     *out = found;
-    *start = has_start ? began : (tide_server_start){0};
+    tide_server_starts_parse(starts, text + len);
     return TIDE_OK;
 }
 
 tide_status tide_identity_marker_read_epoch(const tide_store *store, tide_identity *out,
-                                            tide_server_start *start)
+                                            tide_server_starts *starts)
 {
-    return read_epoch(store->epoch_path, out, start);
+    return read_epoch(store->epoch_path, out, starts);
 }
 
 /* What the file has is as new, or newer. */
 static bool is_written(const char *path, const tide_identity *identity,
-                       const tide_server_start *start)
+                       const tide_server_starts *starts)
 {
     tide_identity current;
-    tide_server_start began;
+    tide_server_starts began;
     if (read_epoch(path, &current, &began) != TIDE_OK)
         return false;
     if (strcmp(current.epoch_id, identity->epoch_id) == 0)
-        return began.number >= start->number;
+        return began.list[0].number >= starts->list[0].number;
     return current.epoch >= identity->epoch;
 }
 
 void tide_identity_marker_write_epoch(tide_store *store, const tide_identity *identity,
-                                      const tide_server_start *start)
+                                      const tide_server_starts *starts)
 {
     char lock_path[TIDE_IDENTITY_MARKER_PATH_SIZE * 2];
     const char *path = store->epoch_path;
-    if (!path || is_written(path, identity, start))
+    if (!path || is_written(path, identity, starts))
         return;
     (void)snprintf(lock_path, sizeof lock_path, "%s.lock", path);
-    TIDE_CLEANUP(tide_file_closep) int lock = open(lock_path, O_RDWR | O_CREAT | O_CLOEXEC, 0600);
-    if (lock < 0 || flock(lock, LOCK_EX) != 0 || is_written(path, identity, start))
+    TIDE_CLEANUP(tide_file_closep) int lock = open_own(lock_path, O_RDWR);
+    if (lock < 0 || flock(lock, LOCK_EX) != 0 || is_written(path, identity, starts))
         return;
-    char text[200];
+    char text[EPOCH_TEXT_SIZE];
     int len = snprintf(text, sizeof text, "%s %" PRId64 " %s", identity->session_id,
                        identity->epoch, identity->epoch_id);
-    if (start->number > 0)
-        len += snprintf(text + len, sizeof text - (size_t)len, " %" PRId64 " %s", start->number,
-                        start->id);
+    for (int i = 0; i < starts->count; i++)
+        len += snprintf(text + len, sizeof text - (size_t)len, " %" PRId64 " %s",
+                        starts->list[i].number, starts->list[i].id);
     text[len++] = '\n';
     replace_text(path, text, (size_t)len);
 }
@@ -450,7 +526,7 @@ int64_t tide_identity_marker_newest_seen(const tide_store *store)
     int64_t newest = 0;
     for (const struct dirent *entry = NULL; directory && (entry = readdir(directory)) != NULL;) {
         tide_identity found;
-        tide_server_start ignored;
+        tide_server_starts ignored;
         if (strncmp(entry->d_name, name, TIDE_SESSION_ID_SIZE - 1) != 0)
             continue;
         (void)snprintf(path + len, sizeof path - len, "%s", entry->d_name);

@@ -16,6 +16,9 @@
  *
  * The values never go down, even if several processes write them, except when an epoch begins.
  *
+ * What root makes in a directory of another user belongs to that user, who could not read it
+ * otherwise.
+ *
  * The state directory: options.state_dir, else TIDEMARK_STATE_DIR, else /var/lib/tidemark for root,
  * else XDG_STATE_HOME/tidemark or ~/.local/state/tidemark. Not writable: no marker is kept.
  *
@@ -39,6 +42,11 @@ enum {
  * none. */
 bool tide_identity_marker_state_directory(const char *given,
                                           char out[TIDE_IDENTITY_MARKER_PATH_SIZE]);
+
+/* A folder or file of this state directory that this process may not read and write, and so knows
+ * nothing of. False: none. */
+bool tide_identity_marker_find_refused(const char *state_dir,
+                                       char out[TIDE_IDENTITY_MARKER_PATH_SIZE]);
 
 typedef struct tide_identity_marker tide_identity_marker;
 
@@ -95,17 +103,17 @@ bool tide_identity_marker_set_session(const char *state_dir, const char *path,
 
 /* ---- PostgreSQL: what was seen of the server ----
  *
- * `SESSION EPOCH EPOCH_ID START_NUMBER START_ID`, the newest epoch and start of the server, in one
- * text file per session, cluster and database: not per timeline, so that the primary that returns
- * after a failover is recognised. Synced, because nothing else remembers it. Beside it a marker as
- * above, one per epoch, whose mark is the last position in the WAL that was durable. */
+ * `SESSION EPOCH EPOCH_ID START_NUMBER START_ID ...`, the newest epoch and starts of the server, in
+ * one text file per session, cluster and database: not per timeline, so that the primary that
+ * returns after a failover is recognised. Synced, because nothing else remembers it. Beside it a
+ * marker as above, one per epoch, whose mark is the last position in the WAL that was durable. */
 
 void tide_identity_marker_init_epoch(tide_store *store, const char *session_id, const char *host);
 TIDE_MUST_CHECK tide_status tide_identity_marker_read_epoch(const tide_store *store,
                                                             tide_identity *out,
-                                                            tide_server_start *start);
+                                                            tide_server_starts *starts);
 void tide_identity_marker_write_epoch(tide_store *store, const tide_identity *identity,
-                                      const tide_server_start *start);
+                                      const tide_server_starts *starts);
 
 /* The greatest epoch of this session that was seen on this host, in any cluster and database; 0:
  * none. */

@@ -161,9 +161,15 @@ void tide_doctor_check_state_directory(tide_doctor *doctor)
         return;
     }
     const int problem = check_writable(path);
+    char refused[TIDE_IDENTITY_MARKER_PATH_SIZE];
     if (problem != 0)
         tide_doctor_tell(doctor, TIDE_DOCTOR_WARN, "state directory", advice, "%s: %s", path,
                          strerror(problem));
+    else if (tide_identity_marker_find_refused(path, refused))
+        tide_doctor_tell(doctor, TIDE_DOCTOR_WARN, "state directory",
+                         "what it remembers is not used; give it to the user that runs tidemark, "
+                         "or set TIDEMARK_STATE_DIR",
+                         "%s: %s", refused, strerror(EACCES));
     else
         tide_doctor_tell(doctor, TIDE_DOCTOR_OK, "state directory", "", "%s can be written", path);
 }

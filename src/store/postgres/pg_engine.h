@@ -6,6 +6,7 @@
  *     pg_group.c         closures of several threads in one transaction
  *     pg_outcome.c       outcome of a commit: flushed, or looked up after a lost connection
  *     pg_hosts.c         hosts of the URL
+ *     server_starts.c    starts of the server, of which one that is missing shows an older copy
  *     pg_flush.c         one flush for all waiting commits
  *     pg_listen.c        NOTIFY and LISTEN
  *
@@ -73,8 +74,10 @@ void tide_pg_pool_done(tide_pg_engine *engine);
 
 /* The guard refused, or another host answers than the identity was checked against: read identity
  * again on this connection, and begin an epoch if history was cut.
- * TIDE_OK: known now, run the transaction again. TIDE_E_MISMATCH: not the server for this store. */
-TIDE_MUST_CHECK tide_status tide_pg_identify_again(tide_pg_connection *connection, tide_error *err);
+ * TIDE_OK: known now, run the transaction again. TIDE_E_MISMATCH: not the server for this store.
+ * TIDE_E_DENIED, for a write: the role may not record it. */
+TIDE_MUST_CHECK tide_status tide_pg_identify_again(tide_pg_connection *connection, bool is_write,
+                                                   tide_error *err);
 
 /* ---- pg_transaction.c ---- */
 

@@ -34,17 +34,17 @@ static tide_status run_read_here(void *arg, tide_tx_fn *fn, void *fn_arg, tide_e
     return tide_pg_run_read(arg, fn, fn_arg, true, false, &ignored, err);
 }
 
-tide_status tide_pg_identify_again(tide_pg_connection *connection, tide_error *err)
+tide_status tide_pg_identify_again(tide_pg_connection *connection, bool is_write, tide_error *err)
 {
     const tide_identity_runner runner = {
         .write = run_write_here, .read = run_read_here, .arg = connection};
-    return tide_identity_recheck(connection->store, &runner, err);
+    return tide_identity_recheck(connection->store, &runner, is_write, err);
 }
 
 /* Another server than the identity was checked against, or started anew since: a failover, a
  * restored copy. The guard of the next transaction would find it, too; here it costs no
  * transaction. */
-static tide_status check_host(tide_pg_connection *connection, tide_error *err)
+static tide_status check_host(tide_pg_connection *connection, bool is_write, tide_error *err)
 {
     tide_store *store = connection->store;
     tide_host host = {0};
@@ -58,7 +58,7 @@ static tide_status check_host(tide_pg_connection *connection, tide_error *err)
     const bool is_same = tide_identity_same_host(store->host.text, host.text) &&
                          strcmp(store->host.started, host.started) == 0;
     (void)pthread_mutex_unlock(&store->identity_lock);
-    return is_same || host.is_standby ? TIDE_OK : tide_pg_identify_again(connection, err);
+    return is_same || host.is_standby ? TIDE_OK : tide_pg_identify_again(connection, is_write, err);
 }
 
 /* ---- connecting ---- */
@@ -79,7 +79,7 @@ static tide_status connect_once(tide_pg_connection **out, tide_store *store, boo
     assert(connection);
     note_server(engine, connection);
     connection->answer_by_us = until_us;
-    const tide_status status = check_host(connection, err);
+    const tide_status status = check_host(connection, is_write, err);
     if (status < TIDE_OK) {
         tide_pg_connection_close(connection);
         return status;

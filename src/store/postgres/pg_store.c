@@ -37,9 +37,9 @@ static void notify(tide_pg_connection *connection)
 }
 
 /* The server is not what the process believed. TIDE_E_SERIALIZATION: now it is known; run again. */
-static tide_status learn_server(tide_pg_connection *connection, tide_error *err)
+static tide_status learn_server(tide_pg_connection *connection, bool is_write, tide_error *err)
 {
-    const tide_status status = tide_pg_identify_again(connection, err);
+    const tide_status status = tide_pg_identify_again(connection, is_write, err);
     if (status == TIDE_E_MISMATCH)
         connection->is_lost = true; /* the next connection may lead to the right one */
     return status >= TIDE_OK ? TIDE_E_SERIALIZATION : status;
@@ -57,6 +57,8 @@ static tide_status write_once(tide_pg_connection *connection, tide_tx_fn *fn, vo
     connection->is_alone = call->is_alone;
     connection->silences = call->silences;
     connection->has_lost_run = has_lost_run;
+    if (atomic_load(&connection->store->is_unrecorded))
+        TIDE_TRY(tide_pg_identify_again(connection, true, err));
     const tide_status status = tide_pg_run_write(connection, fn, arg, true, err);
     connection->has_lost_run = false;
     call->is_alone = call->is_alone || connection->is_split;
@@ -68,7 +70,7 @@ static tide_status write_once(tide_pg_connection *connection, tide_tx_fn *fn, vo
         return status;
     }
     if (connection->is_stale)
-        return learn_server(connection, err);
+        return learn_server(connection, true, err);
     if (connection->is_resolved || !tide_pg_connection_is_lost(connection))
         return status;
     return tide_pg_resolve_lost(connection, err);
@@ -208,7 +210,7 @@ static tide_status read_once(tide_pg_connection *connection, tide_tx_fn *fn, voi
         tide_pg_run_read(connection, fn, arg, is_local, true, &is_durable, err);
     call->silences = connection->silences;
     if (status < TIDE_OK && connection->is_stale)
-        return learn_server(connection, err);
+        return learn_server(connection, false, err);
     if (status >= TIDE_OK && !is_durable)
         TIDE_TRY(tide_pg_flush_read(connection, err));
     return status;

@@ -312,6 +312,10 @@ static void an_epoch_that_a_caller_presents_counts_as_seen(void **state)
     seen.epoch = 2;
     memcpy(seen.epoch_id, "11111111-2222-4333-8444-555555555555", sizeof seen.epoch_id);
     tide_identity_presented(store, &seen);
+    /* Far above the store's own: callers cannot use up its epochs step by step. */
+    tide_identity far = seen;
+    far.epoch = seen.epoch + TIDE_IDENTITY_PRESENTED_MAX;
+    tide_identity_presented(store, &far);
     int64_t number = 0;
     assert_status(TIDE_E_MISMATCH, take(store, &number));
     assert_contains(p.err.text, "epoch 2 (11111111-");

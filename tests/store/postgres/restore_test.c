@@ -5,9 +5,11 @@
 #include <libpq-fe.h>
 #include <stdio.h>
 #include <string.h>
+#include <unistd.h>
 
 #include "base/cleanup.h"
 #include "store/engine.h"
+#include "store/identity_marker.h"
 
 typedef struct server {
     pg_cluster cluster;
@@ -317,6 +319,64 @@ static void what_is_in_common_ends_at_the_restore(void **state)
     tide_store_close(store);
 }
 
+/* Others started the restored server, and wrote, before a process came that knows later starts of the
+ * first history. */
+static void what_is_in_common_ends_behind_the_last_common_start(void **state)
+{
+    (void)state;
+    tide_store *store = open_here();
+    const tide_task_new task = {TIDE_TASK_NEW_INIT, .task_id = "t", .title = "t"};
+    char id[TIDE_WORK_ID_MAX + 1];
+    assert_ok_err(tide_task_create(store, &task, id, &s.err), &s.err);
+    append(store, "t");
+    stop_and_start(copy_files);
+    for (int i = 0; i < 4; i++) {
+        append(store, "t");
+        stop_and_start("true");
+    }
+    append(store, "t");
+    tide_store_close(store);
+    stop_and_start(restore_files);
+    tide_store *other = open_as("postgres", &s.other);
+    append(other, "t");
+    append(other, "t");
+    stop_and_start("true");
+    append(other, "t");
+    tide_store_close(other);
+    store = open_here();
+    assert_int_equal(2, epoch_of(store));
+    assert_queried("1", "SELECT journal_head FROM epoch_heads WHERE epoch = 2");
+    tide_store_close(store);
+}
+
+/* An operator goes on with the older copy instead of the epoch that it lacks. */
+static void what_is_in_common_with_a_missing_epoch_ends_at_the_restore(void **state)
+{
+    (void)state;
+    tide_store *store = open_here();
+    const tide_task_new task = {TIDE_TASK_NEW_INIT, .task_id = "t", .title = "t"};
+    char id[TIDE_WORK_ID_MAX + 1];
+    assert_ok_err(tide_task_create(store, &task, id, &s.err), &s.err);
+    append(store, "t");
+    stop_and_start(copy_files);
+    append(store, "t");
+    assert_ok_err(tide_identity_raise(store, "operator", "a test", NULL, &s.err), &s.err);
+    append(store, "t");
+    tide_store_close(store);
+    stop_and_start(restore_files);
+    tide_store *other = open_as("postgres", &s.other);
+    append(other, "t");
+    append(other, "t");
+    tide_store_close(other);
+    store = open_with("postgres", "postgres",
+                      &(tide_store_options){TIDE_STORE_OPTIONS_INIT, .state_dir = s.state.path,
+                                            .is_mismatch_allowed = true});
+    assert_ok_err(tide_identity_raise(store, "operator", "the copy is kept", NULL, &s.err), &s.err);
+    assert_queried("1", "SELECT min(journal_head) FROM epoch_heads WHERE epoch > 1");
+    tide_store_close(store);
+    run_command(1);
+}
+
 /* The same copy of a database twice: the second does not use the epoch of the first. */
 static void copies_of_a_database_get_epochs_of_their_own(void **state)
 {
@@ -394,6 +454,58 @@ static void a_reader_without_rights_opens_a_restarted_server(void **state)
     tide_store_close(reader);
 }
 
+/* What proves the cut would be gone with the numbers that such a role issues. */
+static void a_role_that_may_not_record_a_restore_writes_nothing(void **state)
+{
+    (void)state;
+    assert_int_equal(1, run_command(1));
+    query("CREATE ROLE worker LOGIN; GRANT USAGE ON SCHEMA public TO worker; "
+          "GRANT ALL ON ALL TABLES IN SCHEMA public TO worker; "
+          "REVOKE INSERT, UPDATE ON epochs, db_metadata, server_starts FROM worker");
+    stop_and_start(copy_files);
+    assert_int_equal(1, run_command(2));
+    tide_store *worker = open_as("worker", &s.state);
+    assert_int_equal(3, take(worker));
+    stop_and_start(restore_files);
+    tide_sequence_range range = {0};
+    for (int i = 0; i < 2; i++) {
+        assert_status(TIDE_E_DENIED, tide_sequence_next(worker, "orders", 1, &range, NULL, &s.err));
+        assert_contains(s.err.text, "store migrate");
+        tide_sequence shown;
+        assert_ok_err(tide_sequence_show(worker, "orders", &shown, &s.err), &s.err);
+        assert_int_equal(1, shown.last);
+    }
+    assert_int_equal(2, run_command(2));
+    assert_int_equal(3, take(worker));
+    assert_int_equal(2, epoch_of(worker));
+    tide_store_close(worker);
+}
+
+/* Root runs a command first, say to look at the store; the daemon has a user of its own. */
+static void evidence_that_root_writes_belongs_to_the_owner_of_the_directory(void **state)
+{
+    (void)state;
+    enum { USER = 65534 };
+    if (geteuid() != 0)
+        skip();
+    char refused[TIDE_IDENTITY_MARKER_PATH_SIZE];
+    char find[2 * TEMPDIR_PATH_MAX];
+    assert_int_equal(0, chown(s.state.path, USER, USER));
+    assert_int_equal(1, run_command(1));
+    (void)snprintf(find, sizeof find, "cd %s/identity-markers && test -z \"$(find . -user root)\"",
+                   s.state.path);
+    run_shell(find);
+    assert_int_equal(0, seteuid(USER));
+    assert_false(tide_identity_marker_find_refused(s.state.path, refused));
+    assert_int_equal(0, seteuid(0));
+    (void)snprintf(find, sizeof find, "chown root %s/identity-markers/*.lock", s.state.path);
+    run_shell(find);
+    assert_int_equal(0, seteuid(USER));
+    assert_true(tide_identity_marker_find_refused(s.state.path, refused));
+    assert_int_equal(0, seteuid(0));
+    assert_contains(refused, ".lock");
+}
+
 /* Such a server shows no timeline, so a start may be a failover that lost commits: each begins an epoch. */
 static void a_start_of_a_server_without_wal_functions_begins_an_epoch(void **state)
 {
@@ -433,10 +545,14 @@ TEST_FILE()
         SERVER_CASE(a_command_that_reads_begins_the_epoch),
         SERVER_CASE(a_command_that_reads_keeps_the_evidence),
         SERVER_CASE(what_is_in_common_ends_at_the_restore),
+        SERVER_CASE(what_is_in_common_ends_behind_the_last_common_start),
+        SERVER_CASE(what_is_in_common_with_a_missing_epoch_ends_at_the_restore),
         SERVER_CASE(copies_of_a_database_get_epochs_of_their_own),
         SERVER_CASE(a_timeline_that_is_shown_later_is_recorded),
         SERVER_CASE(a_restore_begins_one_epoch),
         SERVER_CASE(a_reader_without_rights_opens_a_restarted_server),
+        SERVER_CASE(a_role_that_may_not_record_a_restore_writes_nothing),
+        SERVER_CASE(evidence_that_root_writes_belongs_to_the_owner_of_the_directory),
         SERVER_CASE(a_start_of_a_server_without_wal_functions_begins_an_epoch),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
