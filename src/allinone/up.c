@@ -140,9 +140,8 @@ static tide_status find_place(up *u, tide_error *err)
         (void)snprintf(path, sizeof path, "%s", u->options->store_url);
     char *whole = realpath(path, NULL);
     const tide_view text = tide_view_of(whole ? whole : path);
-    TIDE_CLEANUP(tide_buffer_done) tide_buffer place;
     tide_json json;
-    tide_buffer_init(&place, 8 * text.len + 64);
+    TIDE_BUFFER(place, 8 * text.len + 64);
     tide_json_init(&json, &place);
     tide_json_object_begin(&json);
     tide_json_key(&json, "store");

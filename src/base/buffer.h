@@ -24,6 +24,8 @@
 #include <tidemark/status.h>
 #include <tidemark/view.h>
 
+#include "base/cleanup.h"
+
 enum { TIDE_VARINT_LEN_MAX = 10 }; /* bytes of the longest varint */
 
 typedef struct tide_buffer {
@@ -39,6 +41,9 @@ void tide_buffer_init(tide_buffer *buffer, size_t max);
 
 /* Give the memory back; the buffer is then empty and usable again. Fits TIDE_CLEANUP. */
 void tide_buffer_done(tide_buffer *buffer);
+
+/* A buffer of this scope that may grow to max bytes. */
+#define TIDE_BUFFER(name, max) TIDE_CLEANUP(tide_buffer_done) tide_buffer name = tide_buffer_of(max)
 
 /* Forget the bytes, keep the memory. */
 void tide_buffer_clear(tide_buffer *buffer);

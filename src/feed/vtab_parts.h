@@ -4,7 +4,7 @@
  *     vtab_plan.c    what SQLite asks for becomes a plan, and a plan with values the bounds of a scan
  *     vtab_cursor.c  walks: batches by the index, heads, bodies, records
  *     vtab_value.c   the columns of a row
- *     vtab_text.c    statements of the catalogue on somebody's connection
+ *     vtab_value.c    statements of the catalogue on somebody's connection
  *     vtab_number.c  nextval, currval
  */
 #pragma once
@@ -70,7 +70,7 @@ enum {
 int tide_vtab_fail(tide_vtab *table, int code, const char *format, ...)
     __attribute__((format(printf, 3, 4)));
 
-/* ---- vtab_text.c ---- */
+/* ---- vtab_value.c ---- */
 
 /* Prepare a statement of the catalogue for a schema. A failure leaves its words with db. */
 int tide_vtab_prepare(sqlite3_stmt **out, sqlite3 *db, const tide_sql *sql, const char *schema);

@@ -59,8 +59,7 @@ static tide_status check_type(const tide_append_item *it, tide_tx *tx, tide_erro
 
 tide_status tide_append_check_tasks(const tide_append *a, tide_tx *tx, tide_error *err)
 {
-    TIDE_CLEANUP(tide_buffer_done) tide_buffer list = {0};
-    tide_buffer_init(&list, (size_t)a->count * (TIDE_JOURNAL_ID_MAX * 6 + 4) + 2);
+    TIDE_BUFFER(list, (size_t)a->count * (TIDE_JOURNAL_ID_MAX * 6 + 4) + 2);
     tide_json json;
     tide_json_init(&json, &list);
     tide_json_array_begin(&json);
@@ -236,8 +235,7 @@ static tide_status defer_tags(const tide_append *a, const tide_append_item *it, 
 {
     if (it->tag_count == 0)
         return TIDE_OK;
-    TIDE_CLEANUP(tide_buffer_done) tide_buffer list = {0};
-    tide_buffer_init(&list, TIDE_JOURNAL_TAGS_MAX * (TIDE_JOURNAL_TAG_MAX * 6 + 4));
+    TIDE_BUFFER(list, TIDE_JOURNAL_TAGS_MAX * (TIDE_JOURNAL_TAG_MAX * 6 + 4));
     tide_json json;
     tide_json_init(&json, &list);
     tide_json_array_begin(&json);

@@ -3,9 +3,13 @@
 #include <ctype.h>
 #include <string.h>
 
+#include <tidemark/journal.h>
+
 #include "base/interface/caller.h"
 #include "base/text/json_canon.h"
 #include "base/text/utf8.h"
+#include "store/statement.h"
+#include "tidemark_sql.h"
 
 static const char *const builtin_types[] = {
     "iteration_start", "iteration_end",    "tool_executed",     "llm_response",
@@ -187,4 +191,40 @@ tide_status tide_journal_check_new(const tide_checkpoint_new *checkpoint, tide_e
         return tide_fail(err, TIDE_E_INVALID, "an item's token needs the id of the work item");
     TIDE_TRY(check_tags(checkpoint, err));
     return check_snapshot(checkpoint, err);
+}
+
+/* Types of checkpoints that users add to the eight. */
+
+typedef struct type_request {
+    const char *type;
+    bool is_resumable;
+    const char *description;
+} type_request;
+
+static tide_status raise_type(tide_tx *tx, const char *type, tide_error *err)
+{
+    return tide_tx_exec(tx, TIDE_SQL_JOURNAL_TYPE_RAISE, NULL, err, tide_bind_text("type", type),
+                        tide_bind_bool("yes", true));
+}
+
+static tide_status add_type(tide_tx *tx, void *arg, tide_error *err)
+{
+    const type_request *request = arg;
+    TIDE_TRY(tide_tx_exec(tx, TIDE_SQL_JOURNAL_TYPE_ADD, NULL, err,
+                          tide_bind_text("type", request->type),
+                          tide_bind_bool("is_resumable", request->is_resumable),
+                          tide_bind_text("description", request->description)));
+    return request->is_resumable ? raise_type(tx, request->type, err) : TIDE_OK;
+}
+
+tide_status tide_journal_add_type(tide_store *store, const char *type, bool is_resumable,
+                                  const char *description, tide_error *err)
+{
+    TIDE_NEED(store, err);
+    TIDE_TRY(tide_journal_check_name("checkpoint type", type, TIDE_JOURNAL_TYPE_MAX, err));
+    type_request request = {
+        .type = type, .is_resumable = is_resumable, .description = description ? description : ""};
+    TIDE_TRY(tide_journal_check_text("a description", request.description, TIDE_JOURNAL_MESSAGE_MAX,
+                                     err));
+    return tide_store_write(store, add_type, &request, err);
 }

@@ -13,7 +13,7 @@
 #include "base/interface/caller.h"
 #include "base/text/uuid.h"
 #include "journal/check.h"
-#include "journal/check/chain.h"
+#include "journal/check/checksum.h"
 #include "journal/check/removal.h"
 #include "journal/checkpoint_iter.h"
 #include "journal/page.h"

@@ -96,3 +96,14 @@ TIDE_MUST_CHECK tide_status tide_capture_follow(tide_foreign_tx *tx, tide_error 
 /* capture.c: track inside a transaction of the caller, a table that is not tracked and has no rows. */
 TIDE_MUST_CHECK tide_status tide_capture_track_empty(tide_foreign_tx *tx, const char *table,
                                                      int64_t retain_us, tide_error *err);
+
+/* Triggers of the application beside what peers wrote (store/foreign/foreign_triggers.h).
+ *
+ * Threads: as the transaction. */
+
+/* Before rows of peers are written: copies of the triggers that may run for them. */
+TIDE_MUST_CHECK tide_status tide_triggers_copy(tide_foreign_tx *tx, tide_error *err);
+
+/* TIDE_E_UNSUPPORTED: writes of tracked tables fire a trigger that can neither run here nor be left
+ * out; err has the reason. */
+TIDE_MUST_CHECK tide_status tide_triggers_check(tide_foreign_tx *tx, tide_error *err);

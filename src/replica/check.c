@@ -15,7 +15,6 @@
 #include "replica/reshape.h"
 #include "replica/schemas.h"
 #include "replica/table_parts.h"
-#include "replica/triggers.h"
 #include "store/foreign/foreign_triggers.h"
 #include "store/foreign/migration_lock.h"
 #include "tidemark_templates.h"
@@ -354,8 +353,7 @@ static tide_status log_implicit(tide_foreign_tx *tx, const tide_table *file,
 {
     if (!has_new_default(file, recorded, map))
         return TIDE_OK;
-    TIDE_CLEANUP(tide_buffer_done)
-    tide_buffer prints = tide_buffer_of((size_t)TIDE_TABLE_COLUMNS_MAX * TIDE_TABLE_PRINT_LEN);
+    TIDE_BUFFER(prints, (size_t)TIDE_TABLE_COLUMNS_MAX * TIDE_TABLE_PRINT_LEN);
     TIDE_CLEANUP(tide_freep)
     tide_sql_value *values = calloc((size_t)file->column_count, sizeof *values);
     TIDE_CLEANUP(tide_freep)

@@ -9,10 +9,10 @@
 #include "base/digest.h"
 #include "base/list.h"
 #include "replica/again.h"
+#include "replica/capture.h"
 #include "replica/conflict.h"
 #include "replica/references.h"
 #include "replica/resolve.h"
-#include "replica/triggers.h"
 #include "tidemark_templates.h"
 
 enum { SLOTS_FIRST = 256, KEPT_SLOTS = 4096 };
@@ -175,7 +175,7 @@ tide_status tide_desk_keep(tide_sql_value *out, tide_desk *desk, const tide_sql_
 tide_status tide_desk_key(tide_view *out, tide_desk *desk, const tide_sql_value *values, int count,
                           tide_error *err)
 {
-    TIDE_CLEANUP(tide_buffer_done) tide_buffer bytes = tide_buffer_of(TIDE_EVENT_KEY_BYTES_MAX);
+    TIDE_BUFFER(bytes, TIDE_EVENT_KEY_BYTES_MAX);
     for (int i = 0; i < count; i++) {
         const tide_status status = tide_sql_value_encode(&bytes, &values[i]);
         if (status == TIDE_E_LIMIT)
@@ -328,8 +328,7 @@ static tide_status keep_bytes(tide_view *out, tide_desk *desk, tide_view bytes, 
 static tide_status extend_prints(tide_desk *desk, tide_desk_row *row, tide_view prints,
                                  tide_error *err)
 {
-    TIDE_CLEANUP(tide_buffer_done)
-    tide_buffer all = tide_buffer_of((size_t)TIDE_TABLE_COLUMNS_MAX * TIDE_TABLE_PRINT_LEN);
+    TIDE_BUFFER(all, (size_t)TIDE_TABLE_COLUMNS_MAX * TIDE_TABLE_PRINT_LEN);
     TIDE_CLEANUP(tide_foreign_endp) tide_foreign_query *query = NULL;
     TIDE_TRY(tide_buffer_append_view(&all, prints));
     TIDE_TRY(tide_table_query(&query, desk->tx, row->table, TIDE_TABLE_DEFAULTS, err));
@@ -491,8 +490,8 @@ tide_status tide_desk_merge(tide_desk *desk, tide_desk_row *row, const tide_even
 
 static tide_status store_row(tide_desk_row *row, tide_foreign_query *put, tide_error *err)
 {
-    TIDE_CLEANUP(tide_buffer_done) tide_buffer clock = tide_buffer_of((size_t)1 << 24);
-    TIDE_CLEANUP(tide_buffer_done) tide_buffer image = tide_buffer_of((size_t)1 << 30);
+    TIDE_BUFFER(clock, (size_t)1 << 24);
+    TIDE_BUFFER(image, (size_t)1 << 30);
     if (tide_row_clock_encode(&clock, &row->clock) < TIDE_OK)
         return tide_no_memory(err);
     tide_foreign_reset(put);
@@ -506,8 +505,7 @@ static tide_status store_row(tide_desk_row *row, tide_foreign_query *put, tide_e
             return tide_no_memory(err);
         tide_foreign_bind_blob(put, "image", tide_buffer_view(&image));
     }
-    TIDE_CLEANUP(tide_buffer_done)
-    tide_buffer prints = tide_buffer_of((size_t)TIDE_TABLE_COLUMNS_MAX * TIDE_TABLE_PRINT_LEN);
+    TIDE_BUFFER(prints, (size_t)TIDE_TABLE_COLUMNS_MAX * TIDE_TABLE_PRINT_LEN);
     if (row->is_here) {
         if (row->prints.len == 0)
             TIDE_TRY(tide_table_prints(&prints, row->values, row->table->column_count, err));
@@ -545,4 +543,35 @@ tide_status tide_desk_settle(tide_desk *desk, tide_error *err)
     TIDE_TRY(tide_resolve(desk, err));
     TIDE_TRY(tide_desk_store(desk, err));
     return desk->has_again ? tide_again_log(desk, err) : TIDE_OK;
+}
+
+void tide_found_done(tide_found *found)
+{
+    free(found->keys);
+    *found = (tide_found){.keys = NULL};
+}
+
+tide_status tide_found_keep(tide_found *found, tide_desk *desk, tide_view key, tide_error *err)
+{
+    TIDE_TRY(tide_list_room(&found->keys, found->count, sizeof *found->keys, TIDE_LIST_MAX, err));
+    const char *copy = tide_arena_copy(&desk->arena, key.ptr, key.len);
+    TIDE_NEED_MEMORY(copy, err);
+    found->keys[found->count++] = tide_view_bytes(copy, key.len);
+    return TIDE_OK;
+}
+
+tide_status tide_found_collect(tide_found *found, tide_desk *desk, const tide_table *table,
+                               tide_foreign_query *query, tide_error *err)
+{
+    tide_sql_value key[TIDE_EVENT_KEY_MAX];
+    tide_view encoded;
+    TIDE_EACH(tide_foreign_step(query, err)) {
+        for (int i = 0; i < table->key_count; i++) {
+            const tide_sql_value value = tide_foreign_col(query);
+            key[i] = tide_table_key_value(table, table->key[i], &value);
+        }
+        TIDE_TRY(tide_desk_key(&encoded, desk, key, table->key_count, err));
+        TIDE_TRY(tide_found_keep(found, desk, encoded, err));
+    }
+    return TIDE_OK;
 }

@@ -137,3 +137,20 @@ void tide_desk_print(const tide_desk_row *row, int column, const tide_sql_value 
 TIDE_MUST_CHECK tide_status tide_desk_store(tide_desk *desk, tide_error *err);
 /* Place every changed row (resolve.h), write clocks and images, and the node's hybrid clock. */
 TIDE_MUST_CHECK tide_status tide_desk_settle(tide_desk *desk, tide_error *err);
+
+/* Keys of rows that a statement finds, kept while what is done with them changes the table.
+ *
+ * Threads: as the transaction. */
+
+typedef struct tide_found {
+    tide_view *keys; /* memory of the desk */
+    int count;
+} tide_found;
+
+void tide_found_done(tide_found *found); /* fits TIDE_CLEANUP on {0} */
+TIDE_MUST_CHECK tide_status tide_found_keep(tide_found *found, tide_desk *desk, tide_view key,
+                                            tide_error *err);
+/* Rows of (key columns...) become encoded keys. */
+TIDE_MUST_CHECK tide_status tide_found_collect(tide_found *found, tide_desk *desk,
+                                               const tide_table *table, tide_foreign_query *query,
+                                               tide_error *err);

@@ -97,7 +97,7 @@ tide_status tide_log_settle(tide_log_origin *origin, tide_foreign_tx *tx, const 
 static tide_status store_table(const tide_log_origin *origin, const tide_log_table *table,
                                tide_foreign_tx *tx, tide_error *err)
 {
-    TIDE_CLEANUP(tide_buffer_done) tide_buffer bytes = tide_buffer_of((size_t)1 << 24);
+    TIDE_BUFFER(bytes, (size_t)1 << 24);
     TIDE_CLEANUP(tide_foreign_endp) tide_foreign_query *query = NULL;
     TIDE_CLEANUP(tide_foreign_endp) tide_foreign_query *checkpoint = NULL;
     tide_uuid id;
@@ -121,7 +121,7 @@ static tide_status store_table(const tide_log_origin *origin, const tide_log_tab
 
 tide_status tide_log_origin_store(tide_log_origin *origin, tide_foreign_tx *tx, tide_error *err)
 {
-    TIDE_CLEANUP(tide_buffer_done) tide_buffer bytes = tide_buffer_of((size_t)1 << 24);
+    TIDE_BUFFER(bytes, (size_t)1 << 24);
     TIDE_CLEANUP(tide_foreign_endp) tide_foreign_query *query = NULL;
     TIDE_TRY(tide_cursor_encode(&origin->cursor, &bytes, err));
     TIDE_TRY(tide_foreign_begin(&query, tx, TIDE_TEMPLATE_APPLY_ORIGIN_PUT->text, err));
@@ -198,10 +198,8 @@ tide_status tide_log_put(tide_desk *desk, const tide_event *event, tide_view byt
                          bool is_processed, tide_error *err)
 {
     static const char *const operations[] = {"create", "update", "delete"};
-    TIDE_CLEANUP(tide_buffer_done)
-    tide_buffer record = tide_buffer_of((size_t)TIDE_EVENT_BYTES_MAX * 2);
-    TIDE_CLEANUP(tide_buffer_done)
-    tide_buffer data = tide_buffer_of((size_t)TIDE_EVENT_BYTES_MAX * 8);
+    TIDE_BUFFER(record, (size_t)TIDE_EVENT_BYTES_MAX * 2);
+    TIDE_BUFFER(data, (size_t)TIDE_EVENT_BYTES_MAX * 8);
     TIDE_CLEANUP(tide_foreign_endp) tide_foreign_query *query = NULL;
     char id[TIDE_UUID_TEXT_SIZE];
     if (tide_key_text(&record, event->key, event->key_count) < TIDE_OK)
@@ -228,8 +226,7 @@ tide_status tide_log_put(tide_desk *desk, const tide_event *event, tide_view byt
 
 tide_status tide_log_set_processed(const tide_desk *desk, const tide_event *event, tide_error *err)
 {
-    TIDE_CLEANUP(tide_buffer_done)
-    tide_buffer data = tide_buffer_of((size_t)TIDE_EVENT_BYTES_MAX * 8);
+    TIDE_BUFFER(data, (size_t)TIDE_EVENT_BYTES_MAX * 8);
     TIDE_FOREIGN_QUERY_BY(query, tide_foreign_begin, desk->tx,
                           TIDE_TEMPLATE_APPLY_EVENT_PROCESSED->text, err);
     const tide_status is_known = put_data(&data, desk, event, err);
@@ -293,8 +290,7 @@ tide_status tide_log_fill_waiting(tide_desk *desk, tide_error *err)
     waiting_place place = {.stamp = INT64_MIN};
     for (;;) {
         TIDE_CLEANUP(tide_event_done) tide_event event = {.columns = NULL};
-        TIDE_CLEANUP(tide_buffer_done)
-        tide_buffer data = tide_buffer_of((size_t)TIDE_EVENT_BYTES_MAX * 8);
+        TIDE_BUFFER(data, (size_t)TIDE_EVENT_BYTES_MAX * 8);
         TIDE_CLEANUP(tide_foreign_endp) tide_foreign_query *put = NULL;
         tide_status status = next_waiting(&event, desk, &place, err);
         if (status != TIDE_OK)
@@ -518,7 +514,7 @@ tide_status tide_log_add_own(tide_desk *desk, tide_log_origin *origin, const tid
     assert(log);
     event->prev_seq = log->last_seq;
     TIDE_TRY(tide_hybrid_next(&desk->clock, desk->now_us, &event->stamp, err));
-    TIDE_CLEANUP(tide_buffer_done) tide_buffer bytes = tide_buffer_of(TIDE_EVENT_BYTES_MAX);
+    TIDE_BUFFER(bytes, TIDE_EVENT_BYTES_MAX);
     TIDE_TRY(tide_event_encode(&bytes, event, err));
     TIDE_TRY(tide_log_settle(origin, desk->tx, event, err));
     return tide_log_put(desk, event, tide_buffer_view(&bytes), true, err);

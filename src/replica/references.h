@@ -14,7 +14,7 @@
  * Threads: as the transaction. */
 #pragma once
 
-#include "replica/found.h"
+#include "replica/desk.h"
 #include "replica/log.h"
 #include "replica/quarantine.h"
 #include "replica/sync.h"

@@ -6,7 +6,7 @@
 
 #include "base/cleanup.h"
 #include "base/list.h"
-#include "replica/found.h"
+#include "replica/desk.h"
 #include "replica/references.h"
 #include "replica/table_text.h"
 #include "store/foreign/foreign_triggers.h"

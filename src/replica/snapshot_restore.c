@@ -35,8 +35,7 @@ static tide_status put_clock(tide_foreign_tx *tx, const tide_table *table,
                              const tide_snapshot_row *row, tide_error *err)
 {
     const tide_row_clock *clock = &row->clock;
-    TIDE_CLEANUP(tide_buffer_done)
-    tide_buffer prints = tide_buffer_of((size_t)TIDE_TABLE_COLUMNS_MAX * TIDE_TABLE_PRINT_LEN);
+    TIDE_BUFFER(prints, (size_t)TIDE_TABLE_COLUMNS_MAX * TIDE_TABLE_PRINT_LEN);
     TIDE_FOREIGN_QUERY(query, tx, TIDE_TEMPLATE_APPLY_CLOCK_PUT->text, err,
                        tide_bind_i64("table", table->id), tide_bind_blob("key", row->key),
                        tide_bind_blob("clock", row->clock_bytes),

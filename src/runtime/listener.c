@@ -177,8 +177,7 @@ static void serve_metrics(tide_call *call, tide_view body, void *arg)
     tide_listener *listener = arg;
     tide_error err = {0};
     const tide_metrics_format format = tide_metrics_choose(tide_call_metadata(call, "accept"));
-    TIDE_CLEANUP(tide_buffer_done) tide_buffer text = {0};
-    tide_buffer_init(&text, TIDE_METRICS_TEXT_MAX);
+    TIDE_BUFFER(text, TIDE_METRICS_TEXT_MAX);
     count_lost_lines(listener);
     if (listener->tls)
         tide_metrics_set(listener->metrics, TIDE_METRIC_CERTIFICATE_EXPIRY,

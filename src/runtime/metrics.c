@@ -206,8 +206,7 @@ static uint64_t hash_values(char *const values[], int count)
 static char *clean_value(const char *value)
 {
     size_t replaced = 0;
-    TIDE_CLEANUP(tide_buffer_done)
-    tide_buffer text = tide_buffer_of((size_t)TIDE_METRICS_VALUE_MAX * 3);
+    TIDE_BUFFER(text, (size_t)TIDE_METRICS_VALUE_MAX * 3);
     const tide_view cut = tide_utf8_cut(tide_view_of(value ? value : ""), TIDE_METRICS_VALUE_MAX);
     if (tide_utf8_clean(&text, cut, &replaced) < TIDE_OK)
         return NULL;

@@ -19,7 +19,7 @@
 #include "base/interface/sized.h"
 #include "base/list.h"
 #include "journal/append.h"
-#include "journal/last_checkpoint.h"
+#include "journal/tasks.h"
 #include "store/statement.h"
 #include "tidemark_sql.h"
 #include "work/item.h"

@@ -109,13 +109,13 @@ bool tide_worker_release_queued(tide_worker *worker);
 void tide_worker_batch_drop(tide_worker_batch *batch);
 void tide_worker_job_free(tide_job *job);
 
-/* worker_unfinished.c: an attempt of this item is over, and the item may not be. */
+/* worker_job.c: an attempt of this item is over, and the item may not be. */
 void tide_worker_note_unfinished(tide_worker *worker, const char *work_item_id);
 /* Has an item that this worker began not ended? For the keeper, while no job is held. */
 TIDE_MUST_CHECK tide_status tide_worker_find_unfinished(tide_worker *worker, bool *is_some,
                                                         tide_error *err);
 
-/* worker_watchdog.c */
+/* worker.c */
 void *tide_worker_warden(void *arg);
 /* With the lock held: the job must stop, for the first reason given. */
 void tide_worker_job_stop(tide_job *job, tide_job_stop why);

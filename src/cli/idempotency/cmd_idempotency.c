@@ -20,7 +20,6 @@
 #include "cli/frame/cli.h"
 #include "cli/frame/input.h"
 #include "cli/idempotency/idempotency_lock.h"
-#include "cli/idempotency/idempotency_signals.h"
 #include "cli/work/work_output.h"
 
 /* ---- run ---- */
@@ -210,8 +209,7 @@ static tide_status hash_request(run *r, tide_error *err)
     r->is_stdin_read = has_request_in_stdin();
     if (r->is_stdin_read)
         TIDE_TRY(tide_cli_input_read(&r->input, "-", "stdin", err));
-    TIDE_CLEANUP(tide_buffer_done)
-    tide_buffer joined = tide_buffer_of(2 * (size_t)TIDE_IDEMPOTENCY_RESPONSE_MAX);
+    TIDE_BUFFER(joined, 2 * (size_t)TIDE_IDEMPOTENCY_RESPONSE_MAX);
     const tide_status status = join_request(&joined, r->cli->command, tide_buffer_view(&r->input));
     if (status < TIDE_OK)
         return tide_fail(err, status, "the command and its stdin are too long for a request");
@@ -373,8 +371,7 @@ static tide_status store_once(run *r, tide_view answer, tide_error *err)
 static tide_status store_answer(run *r, tide_error *err)
 {
     const tide_child_result *result = &r->result;
-    TIDE_CLEANUP(tide_buffer_done)
-    tide_buffer answer = tide_buffer_of(TIDE_IDEMPOTENCY_RESPONSE_MAX);
+    TIDE_BUFFER(answer, TIDE_IDEMPOTENCY_RESPONSE_MAX);
     TIDE_TRY(encode_response(&answer, result->exit_code, tide_buffer_view(&result->out),
                              result->is_out_over, result->out_len, err));
     const int64_t until_us = r->env->boot_us(r->env) + STORE_TRIES_US;

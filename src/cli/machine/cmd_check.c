@@ -22,7 +22,6 @@
 #include "base/file.h"
 #include "base/text/timefmt.h"
 #include "cli/colony/colony_store.h"
-#include "cli/colony/fleet.h"
 #include "cli/frame/cli.h"
 #include "net/client/curl_api.h"
 #include "store/url.h"

@@ -2,7 +2,7 @@
 #include <stdio.h>
 
 #include "base/cleanup.h"
-#include "cli/colony/fleet.h"
+#include "cli/colony/colony_store.h"
 #include "cli/print/message_output.h"
 
 static void print_seconds(tide_cli_table *table, int64_t ms)

@@ -9,7 +9,7 @@
 
 #include <limits.h>
 
-#include "cli/colony/fleet.h"
+#include "cli/colony/colony_store.h"
 
 enum {
     TIDE_TOP_WORK_MAX = 200, /* rows of work: type and status */

@@ -9,7 +9,7 @@
 #include "base/cleanup.h"
 #include "base/text/uuid.h"
 #include "cli/frame/listener_options.h"
-#include "cli/idempotency/idempotency_signals.h"
+#include "cli/idempotency/idempotency_lock.h"
 #include "cli/print/progress.h"
 #include "remote/legacy_pull.h"
 #include "remote/replica_bootstrap.h"

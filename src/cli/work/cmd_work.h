@@ -31,7 +31,7 @@ tide_status tide_cli_work_finish(tide_cli *cli, tide_error *err);
 tide_status tide_cli_work_fail(tide_cli *cli, tide_error *err);
 tide_status tide_cli_work_release(tide_cli *cli, tide_error *err);
 
-/* cmd_work_next.c */
+/* cmd_work_lease.c */
 tide_status tide_cli_work_next(tide_cli *cli, tide_error *err);
 
 /* cmd_work_list.c */
@@ -41,7 +41,7 @@ tide_status tide_cli_work_explain(tide_cli *cli, tide_error *err);
 tide_status tide_cli_work_stats(tide_cli *cli, tide_error *err);
 tide_status tide_cli_work_types(tide_cli *cli, tide_error *err);
 
-/* cmd_work_limit.c */
+/* cmd_work_policy.c */
 tide_status tide_cli_work_limit(tide_cli *cli, tide_error *err);
 
 /* cmd_work_policy.c */

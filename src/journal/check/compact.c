@@ -12,7 +12,6 @@
 #include "base/interface/caller.h"
 #include "base/interface/sized.h"
 #include "journal/check/chunk_gc.h"
-#include "journal/check/event_retention.h"
 #include "journal/check/removal.h"
 #include "journal/tasks.h"
 #include "store/statement.h"

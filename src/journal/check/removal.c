@@ -3,10 +3,15 @@
 #include <inttypes.h>
 #include <stdlib.h>
 
+#include <tidemark/journal.h>
+
 #include "base/buffer.h"
 #include "base/cleanup.h"
+#include "base/interface/caller.h"
+#include "journal/check/chunk_gc.h"
 #include "journal/checkpoint_iter.h"
 #include "journal/events.h"
+#include "journal/page.h"
 #include "store/statement.h"
 #include "tidemark_sql.h"
 
@@ -69,8 +74,7 @@ static tide_status run(tide_tx *tx, const tide_sql *sql, tide_error *err)
 static tide_status remove_rows(tide_tx *tx, const tide_candidates *candidates, int64_t *removed,
                                tide_error *err)
 {
-    TIDE_CLEANUP(tide_buffer_done) tide_buffer list = {0};
-    tide_buffer_init(&list, TIDE_REMOVAL_MAX * 24);
+    TIDE_BUFFER(list, TIDE_REMOVAL_MAX * 24);
     *removed = 0;
     for (int i = 0; i < candidates->count; i++)
         if (candidates->rows[i].is_going &&
@@ -137,8 +141,7 @@ static tide_status list_spans(tide_buffer *out, const spans *s, tide_error *err)
 
 static tide_status add_edges(spans *s, tide_tx *tx, tide_error *err)
 {
-    TIDE_CLEANUP(tide_buffer_done) tide_buffer list = {0};
-    tide_buffer_init(&list, TIDE_REMOVAL_MAX * 48);
+    TIDE_BUFFER(list, TIDE_REMOVAL_MAX * 48);
     TIDE_TRY(list_spans(&list, s, err));
     TIDE_QUERY(query, tx, TIDE_SQL_GAP_EDGES, err, tide_bind_view("runs", tide_buffer_view(&list)));
     TIDE_EACH(tide_query_step(query, err)) {
@@ -330,4 +333,112 @@ tide_status tide_removal_do(tide_tx *tx, const char *task_id, const tide_candida
     TIDE_TRY(record_cuts(tx, task_id, candidates, reason, now_us, err));
     TIDE_TRY(add_event(tx, task_id, candidates, kind, removed, range, err));
     return tide_tx_defer(tx, TIDE_SQL_REMOVAL_PERMIT_END, err, TIDE_NO_BIND);
+}
+
+enum { STEP = 1000 }; /* events of one transaction */
+
+typedef struct trim_step {
+    int64_t keep_us;
+    bool has_more;
+} trim_step;
+
+static tide_status begin_before(tide_query **out, tide_tx *tx, const tide_sql *sql, int64_t keep_us,
+                                tide_error *err)
+{
+    int64_t now_us = 0;
+    TIDE_TRY(tide_tx_now(tx, &now_us, err));
+    return tide_query_start(out, tx, sql, err,
+                            tide_bind_time("before", now_us > keep_us ? now_us - keep_us : 0));
+}
+
+static tide_status look_for_old(tide_tx *tx, void *arg, tide_error *err)
+{
+    trim_step *step = arg;
+    TIDE_QUERY_BY(query, begin_before, tx, TIDE_SQL_JOURNAL_EVENTS_OLD, step->keep_us, err);
+    TIDE_TRY(tide_query_one(query, err));
+    step->has_more = tide_query_col_bool(query);
+    return TIDE_OK;
+}
+
+static tide_status trim(tide_tx *tx, void *arg, tide_error *err)
+{
+    trim_step *step = arg;
+    int64_t removed = 0;
+    TIDE_TRY(tide_removal_begin(tx, err));
+    TIDE_TRY(run(tx, TIDE_SQL_REMOVAL_PERMIT, err));
+    TIDE_QUERY_BY(query, begin_before, tx, TIDE_SQL_JOURNAL_EVENTS_TRIM, step->keep_us, err);
+    tide_query_bind_i64(query, "limit", STEP);
+    TIDE_TRY(tide_query_run(query, &removed, err));
+    step->has_more = removed == STEP;
+    return run(tx, TIDE_SQL_REMOVAL_PERMIT_END, err);
+}
+
+tide_status tide_journal_expire_events(tide_store *store, int64_t keep_us, tide_error *err)
+{
+    trim_step step = {.keep_us = keep_us};
+    TIDE_TRY(tide_store_read_local(store, look_for_old, &step, err));
+    while (step.has_more)
+        TIDE_TRY(tide_store_write(store, trim, &step, err));
+    return TIDE_OK;
+}
+
+/* One checkpoint goes, unless somebody needs it. */
+
+typedef struct delete_request {
+    const char *id_or_number;
+    bool is_forced;
+    tide_candidates candidates;
+    tide_sequence_range range;
+    char task_id[TIDE_JOURNAL_ID_MAX + 1];
+} delete_request;
+
+static tide_status find_one(delete_request *request, tide_tx *tx, tide_error *err)
+{
+    int64_t global_sequence = 0;
+    TIDE_TRY(tide_journal_need(tx, request->id_or_number, &global_sequence, err));
+    TIDE_CLEANUP(tide_query_endp) tide_query *query = NULL;
+    const tide_status status = tide_tx_one(&query, tx, TIDE_SQL_FORK_PARENT, err,
+                                           tide_bind_i64("global_sequence", global_sequence));
+    if (status != TIDE_OK)
+        return status < TIDE_OK ? status
+                                : tide_fail(err, TIDE_E_NOT_FOUND, "there is no checkpoint %s",
+                                            request->id_or_number);
+    tide_view_copy(request->task_id, sizeof request->task_id, tide_query_col_text(query));
+    const int64_t number = tide_query_col_i64(query);
+    return tide_removal_read(&request->candidates, tx, request->task_id, number - 1, number + 1, 0,
+                             err);
+}
+
+static tide_status delete_one(tide_tx *tx, void *arg, tide_error *err)
+{
+    delete_request *request = arg;
+    TIDE_TRY(tide_removal_begin(tx, err));
+    TIDE_TRY(find_one(request, tx, err));
+    if (request->candidates.count != 1)
+        return tide_fail(err, TIDE_E_NOT_FOUND, "there is no checkpoint %s", request->id_or_number);
+    tide_candidate *row = &request->candidates.rows[0];
+    if (row->is_fork_point || (row->is_needed && row->has_fork))
+        return tide_fail(err, TIDE_E_CONFLICT, "a fork of task %s needs checkpoint %s",
+                         request->task_id, request->id_or_number);
+    if ((row->is_needed || row->is_live) && !request->is_forced)
+        return tide_fail(err, TIDE_E_CONFLICT, "resuming task %s needs checkpoint %s",
+                         request->task_id, request->id_or_number);
+    row->is_going = true;
+    return tide_removal_do(tx, request->task_id, &request->candidates, TIDE_JOURNAL_DELETED,
+                           &request->range, err);
+}
+
+tide_status tide_journal_delete(tide_store *store, const char *id_or_number, bool is_forced,
+                                tide_error *err)
+{
+    TIDE_NEED(store && id_or_number, err);
+    TIDE_CLEANUP(tide_freep) TIDE_NEW(delete_request, request, err);
+    request->id_or_number = id_or_number;
+    request->is_forced = is_forced;
+    TIDE_TRY(tide_store_write(store, delete_one, request, err));
+    /* It is gone, whatever becomes of its chunks: the next compaction looks after them. */
+    int64_t chunks = 0;
+    int64_t bytes = 0;
+    TIDE_IGNORE(tide_journal_chunk_gc(store, &chunks, &bytes, NULL));
+    return TIDE_OK;
 }

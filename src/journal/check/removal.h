@@ -12,7 +12,7 @@
 #include <tidemark/journal.h>
 #include <tidemark/sequence.h>
 
-#include "journal/check/chain.h"
+#include "journal/check/checksum.h"
 
 enum { TIDE_REMOVAL_MAX = 500 }; /* rows of one transaction */
 
@@ -52,3 +52,15 @@ TIDE_MUST_CHECK tide_status tide_removal_do(tide_tx *tx, const char *task_id,
                                             const tide_candidates *candidates,
                                             tide_journal_event_kind kind,
                                             tide_sequence_range *range, tide_error *err);
+
+/* Events go when they are old.
+ *
+ * What was removed of the journal stays recorded elsewhere, for good (checkpoint_gaps, checkpoint_cuts); events are for who
+ * follows. One who comes back after longer than they are kept sees every checkpoint that is there, and of the rest what
+ * happened since.
+ *
+ * Survives: a crash between two steps, each is a transaction. Threads: any. */
+
+/* Remove events older than keep_us, in bounded steps; the newest stays. */
+TIDE_MUST_CHECK tide_status tide_journal_expire_events(tide_store *store, int64_t keep_us,
+                                                       tide_error *err);

@@ -12,7 +12,6 @@
 
 #include "base/cleanup.h"
 #include "base/interface/caller.h"
-#include "journal/check/chain.h"
 #include "journal/check/checksum.h"
 #include "journal/checkpoint_iter.h"
 #include "journal/tasks.h"

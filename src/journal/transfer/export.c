@@ -12,7 +12,6 @@
 #include "base/text/utf8.h"
 #include "journal/check.h"
 #include "journal/transfer/export_line.h"
-#include "journal/transfer/export_row.h"
 #include "journal/transfer/import_reader.h"
 #include "store/statement.h"
 #include "tidemark_sql.h"

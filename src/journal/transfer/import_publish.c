@@ -10,7 +10,7 @@
 
 #include "base/buffer.h"
 #include "base/cleanup.h"
-#include "journal/check/chain.h"
+#include "journal/check/checksum.h"
 #include "journal/check/removal.h"
 #include "journal/checkpoint_iter.h"
 #include "journal/events.h"

@@ -64,7 +64,7 @@ TIDE_MUST_CHECK tide_status tide_import_check(tide_import_run *run, tide_error *
 TIDE_MUST_CHECK tide_status tide_import_publish(tide_import_run *run, tide_journal_transfer *out,
                                                 tide_error *err);
 
-/* ---- import_clean.c ---- */
+/* ---- import.c ---- */
 
 /* Remove what this import staged. */
 TIDE_MUST_CHECK tide_status tide_import_clear(tide_store *store, int64_t import_id,

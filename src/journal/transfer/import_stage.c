@@ -6,7 +6,7 @@
 #include "base/cleanup.h"
 #include "base/text/json.h"
 #include "journal/page.h"
-#include "journal/transfer/export_row.h"
+#include "journal/transfer/export_line.h"
 #include "journal/transfer/import_run.h"
 #include "store/statement.h"
 #include "tidemark_sql.h"
@@ -148,8 +148,7 @@ static tide_status defer_row(const tide_import_run *run, const tide_import_check
         tide_bind_i64("origin_global", row->origin_global),
         tide_bind_i64("origin_number", row->origin_number),
         tide_bind_text("annotations", row->annotations));
-    TIDE_CLEANUP(tide_buffer_done) tide_buffer list = {0};
-    tide_buffer_init(&list, TIDE_IMPORT_TAGS_MAX * (TIDE_JOURNAL_TAG_MAX * 6 + 4));
+    TIDE_BUFFER(list, TIDE_IMPORT_TAGS_MAX * (TIDE_JOURNAL_TAG_MAX * 6 + 4));
     tide_status status = TIDE_OK;
     bind_tags(query, &row->fields, &list, &status);
     TIDE_TRY(tide_buffer_check(status, err));

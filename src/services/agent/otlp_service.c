@@ -7,7 +7,6 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include "base/cleanup.h"
 #include "net/codec/status_details.h"
 #include "net/http/grpc.h"
 #include "services/agent/services.h"
@@ -61,8 +60,7 @@ static int http_code_of(tide_status status)
 static void refuse_http(tide_call *call, tide_otlp_format format, tide_status status,
                         const tide_status_details *details)
 {
-    TIDE_CLEANUP(tide_buffer_done) tide_buffer body = {0};
-    tide_buffer_init(&body, ANSWER_MAX);
+    TIDE_BUFFER(body, ANSWER_MAX);
     if ((format == TIDE_OTLP_JSON ? tide_status_details_json(&body, details)
                                   : tide_status_details_encode(&body, details)) < TIDE_OK)
         tide_buffer_clear(&body);
@@ -91,8 +89,7 @@ static void refuse(tide_call *call, bool is_http, tide_otlp_format format, tide_
 
 static void answer(const export *e)
 {
-    TIDE_CLEANUP(tide_buffer_done) tide_buffer body = {0};
-    tide_buffer_init(&body, ANSWER_MAX);
+    TIDE_BUFFER(body, ANSWER_MAX);
     if (tide_otlp_answer(&body, e->signal, e->format, &e->output) < TIDE_OK)
         tide_buffer_clear(&body); /* an empty answer is success without details */
     if (e->is_http)

@@ -3,7 +3,6 @@
 #include <inttypes.h>
 #include <string.h>
 
-#include "base/cleanup.h"
 #include "services/api/messages.h"
 
 #define SECONDS_MAX INT64_C(253402300799) /* the year 9999 */
@@ -133,8 +132,7 @@ static tide_status put_holes(tide_buffer *out, const tide_feed_answer *answer, t
         hole.first_seq_id = (uint64_t)answer->holes[i].first_seq;
         hole.last_seq_id = (uint64_t)answer->holes[i].last_seq;
         hole.reason = tide_rpc_borrow(answer->holes[i].reason);
-        TIDE_CLEANUP(tide_buffer_done) tide_buffer bytes = {0};
-        tide_buffer_init(&bytes, 1024);
+        TIDE_BUFFER(bytes, 1024);
         TIDE_TRY(tide_rpc_pack(&bytes, &hole.base, err));
         TIDE_TRY(tide_rpc_put_bytes(out, 6, tide_buffer_view(&bytes), err));
     }
@@ -149,8 +147,7 @@ static tide_status put_epochs(tide_buffer *out, const tide_feed_answer *answer, 
         start.first_seq_id = (uint64_t)answer->epochs[i].first_seq;
         start.epoch_id = answer->epochs[i].epoch_id;
         start.reason = answer->epochs[i].reason;
-        TIDE_CLEANUP(tide_buffer_done) tide_buffer bytes = {0};
-        tide_buffer_init(&bytes, 1024);
+        TIDE_BUFFER(bytes, 1024);
         TIDE_TRY(tide_rpc_pack(&bytes, &start.base, err));
         TIDE_TRY(tide_rpc_put_bytes(out, 19, tide_buffer_view(&bytes), err));
     }
@@ -198,8 +195,7 @@ tide_status tide_query_put_state(const tide_agent_services *services, tide_buffe
     state.now_ms = services->env->wall_us(services->env) / 1000;
     state.retention_ms = services->retention_us / 1000;
     state.filtered_records = (uint64_t)answer->filtered;
-    TIDE_CLEANUP(tide_buffer_done) tide_buffer bytes = {0};
-    tide_buffer_init(&bytes, TIDE_RPC_RESPONSE_MAX);
+    TIDE_BUFFER(bytes, TIDE_RPC_RESPONSE_MAX);
     TIDE_TRY(tide_rpc_pack(&bytes, &state.base, err));
     TIDE_TRY(put_holes(&bytes, answer, err));
     TIDE_TRY(put_epochs(&bytes, answer, err));

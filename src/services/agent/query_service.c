@@ -129,8 +129,7 @@ static tide_status put_frame(void *arg, uint64_t id, tide_view name, tide_error 
     const frames_out *to = arg;
     AGENT(ProfileFrame) row = AGENT_INIT(PROFILE_FRAME);
     row.frame_id = id;
-    TIDE_CLEANUP(tide_buffer_done) tide_buffer bytes = {0};
-    tide_buffer_init(&bytes, TIDE_RPC_RESPONSE_MAX);
+    TIDE_BUFFER(bytes, TIDE_RPC_RESPONSE_MAX);
     TIDE_TRY(tide_rpc_pack(&bytes, &row.base, err));
     TIDE_TRY(tide_rpc_put_bytes(&bytes, NAME_FIELD, name, err));
     if (to->out->len + bytes.len > to->end)
@@ -276,8 +275,7 @@ static int64_t step_query(tide_call *call, tide_store *store, void *arg, bool is
     (void)store;
     waiting *w = arg;
     tide_error err = {0};
-    TIDE_CLEANUP(tide_buffer_done) tide_buffer out = {0};
-    tide_buffer_init(&out, TIDE_RPC_RESPONSE_MAX);
+    TIDE_BUFFER(out, TIDE_RPC_RESPONSE_MAX);
     const tide_status status = look(call, w->services, w->kind, &w->q, is_over, &out, &err);
     if (status == TIDE_NONE)
         return INT64_MAX;
@@ -321,8 +319,7 @@ static tide_status answer_query(tide_call *call, tide_view message,
     kind->read(&q, request);
     TIDE_TRY(check_stream(kind, &q, err));
     TIDE_TRY(find_wait(&q, &wait_us, err));
-    TIDE_CLEANUP(tide_buffer_done) tide_buffer out = {0};
-    tide_buffer_init(&out, TIDE_RPC_RESPONSE_MAX);
+    TIDE_BUFFER(out, TIDE_RPC_RESPONSE_MAX);
     const tide_status status = look(call, services, kind, &q, wait_us == 0, &out, err);
     if (status == TIDE_NONE)
         return wait_for(call, services, kind, &q, wait_us, err);
@@ -493,8 +490,7 @@ static tide_status put_binary(void *arg, const tide_feed_binary *binary, tide_er
     row.first_seen = binary->first_seen_us / 1000;
     row.last_seen = binary->last_seen_us / 1000;
     row.has_debug_info = binary->has_debug_info;
-    TIDE_CLEANUP(tide_buffer_done) tide_buffer bytes = {0};
-    tide_buffer_init(&bytes, TIDE_RPC_RESPONSE_MAX);
+    TIDE_BUFFER(bytes, TIDE_RPC_RESPONSE_MAX);
     TIDE_TRY(tide_rpc_pack(&bytes, &row.base, err));
     TIDE_TRY(tide_rpc_put_bytes(&bytes, 1, binary->build_id, err));
     TIDE_TRY(tide_rpc_put_bytes(&bytes, 2, binary->service_id, err));

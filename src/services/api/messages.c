@@ -3,7 +3,6 @@
 #include <inttypes.h>
 #include <string.h>
 
-#include "base/cleanup.h"
 #include "base/text/uuid.h"
 #include "services/api/rpc.h"
 
@@ -316,8 +315,7 @@ tide_status tide_rpc_encode_event(tide_buffer *out, const tide_journal_event *ev
         return tide_no_memory(err);
     if (!event->checkpoint)
         return TIDE_OK;
-    TIDE_CLEANUP(tide_buffer_done) tide_buffer checkpoint = {0};
-    tide_buffer_init(&checkpoint, TIDE_RPC_RESPONSE_MAX);
+    TIDE_BUFFER(checkpoint, TIDE_RPC_RESPONSE_MAX);
     TIDE_TRY(tide_rpc_encode_checkpoint(&checkpoint, event->checkpoint, err));
     return tide_rpc_put_bytes(out, CHECKPOINT_FIELD, tide_buffer_view(&checkpoint), err);
 }

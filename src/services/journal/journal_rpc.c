@@ -121,8 +121,7 @@ static tide_status put_checkpoint(void *arg, const tide_checkpoint *checkpoint, 
     listing *l = arg;
     tide_rpc *rpc = l->rpc;
     l->identity = *checkpoint->identity;
-    TIDE_CLEANUP(tide_buffer_done) tide_buffer bytes = {0};
-    tide_buffer_init(&bytes, TIDE_RPC_RESPONSE_MAX);
+    TIDE_BUFFER(bytes, TIDE_RPC_RESPONSE_MAX);
     TIDE_TRY(tide_rpc_encode_checkpoint(&bytes, checkpoint, err));
     return tide_rpc_put_bytes(&rpc->answer, 1, tide_buffer_view(&bytes), err);
 }
@@ -265,8 +264,7 @@ TIDE_RPC(fork_task, JOURNAL(ForkRequest))
 static tide_status put_difference(void *arg, const tide_difference *difference, tide_error *err)
 {
     tide_rpc *rpc = arg;
-    TIDE_CLEANUP(tide_buffer_done) tide_buffer bytes = {0};
-    tide_buffer_init(&bytes, TIDE_RPC_RESPONSE_MAX);
+    TIDE_BUFFER(bytes, TIDE_RPC_RESPONSE_MAX);
     TIDE_TRY(tide_rpc_encode_difference(&bytes, difference, err));
     return tide_rpc_put_bytes(&rpc->answer, 1, tide_buffer_view(&bytes), err);
 }

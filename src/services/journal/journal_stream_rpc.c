@@ -44,8 +44,7 @@ typedef struct sender {
 static tide_status send_event(void *arg, const tide_journal_event *event, tide_error *err)
 {
     sender *s = arg;
-    TIDE_CLEANUP(tide_buffer_done) tide_buffer bytes = {0};
-    tide_buffer_init(&bytes, TIDE_RPC_RESPONSE_MAX);
+    TIDE_BUFFER(bytes, TIDE_RPC_RESPONSE_MAX);
     TIDE_TRY(tide_rpc_encode_event(&bytes, event, err));
     s->is_over = !tide_call_send(s->call, tide_buffer_view(&bytes));
     return s->is_over ? TIDE_E_INTERRUPTED : TIDE_OK;
