@@ -12,6 +12,18 @@ ON CONFLICT (agent_id, data_type, session_id, epoch) DO UPDATE
 SET epoch_id = CASE excluded.epoch_id WHEN '' THEN polling_sources.epoch_id ELSE excluded.epoch_id END
 RETURNING source_id;
 
+-- statement: session_turn  only: postgres
+-- Of two agents with one session that begin at once, the second sees the first.
+SELECT pg_advisory_xact_lock(6073460, hashtext(:session_id));
+
+-- statement: session_owner
+-- Another agent that has this session, and was not removed.
+SELECT s.agent_id FROM polling_sources s
+WHERE s.session_id = :session_id AND s.agent_id <> :agent_id AND NOT EXISTS (
+    SELECT 1 FROM polling_checkpoints c
+    WHERE c.agent_id = s.agent_id AND c.data_type = s.data_type AND c.closed_at IS NOT NULL)
+ORDER BY s.agent_id LIMIT 1;
+
 -- statement: position_find
 SELECT c.source_id, c.agent_id, c.data_type, c.session_id, c.epoch, c.epoch_id, c.version, c.first_seq_id,
        c.last_seq_id, c.highest_seq_id, c.head_seq_id, c.oldest_seq_id, c.holes, c.held, c.cursor, c.stored, c.dead,

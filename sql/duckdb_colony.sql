@@ -242,6 +242,14 @@ SELECT coalesce(max(source_id), 0) FROM checkpoint_states
 WHERE agent_id = :agent_id AND data_type = :data_type AND session_id = :session_id
   AND epoch = :epoch;
 
+-- statement: colony_session_owner
+-- Another agent that has this session, and was not removed.
+SELECT agent_id FROM polling_sources s
+WHERE session_id = :session_id AND agent_id <> :agent_id AND NOT EXISTS (
+    SELECT 1 FROM source_states c
+    WHERE c.is_current AND c.agent_id = s.agent_id AND c.data_type = s.data_type AND c.closed_at IS NOT NULL)
+ORDER BY agent_id LIMIT 1;
+
 -- statement: colony_source_version
 SELECT coalesce(max(version), 0) FROM checkpoint_states WHERE source_id = :source_id;
 

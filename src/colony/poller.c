@@ -15,6 +15,7 @@
 enum {
     REQUEST_MAX = 256 << 10,
     TROUBLE_TEXT_MAX = TIDE_POLLER_TROUBLE_MAX - TIDE_FEED_NAME_MAX - 3,
+    REFUSED_MAX = 3,
     STUCK_FAILURES = 8, /* in a row, of one stream: an error in the log, and again after as many */
 };
 
@@ -370,8 +371,9 @@ static tide_status take_stream(void *arg, const tide_poll_watch_stream *told, ti
     TIDE_TRY(poller_stream(poller, told->stream, &stream, err));
     const bool is_news =
         !stream->is_told || told->head_seq != stream->head || told->epoch != stream->epoch;
-    if (is_news)
-        poller->idle_watches = 0;
+    /* Whether there is something new in a stream that is not read is not known: look again soon. */
+    if (is_news && stream->is_ignored && poller->idle_watches > 1)
+        poller->idle_watches = 1;
     /* Of what is new the last one's arrival is known; the first one's was not much earlier, unless nobody looked for long. */
     if (is_news || stream->arrived_ms == 0)
         stream->arrived_ms = stream->is_met ? told->head_arrived_ms : 0;
@@ -392,8 +394,6 @@ static tide_status take_watch(tide_poller *poller, tide_view answer, int64_t ela
                               tide_error *err)
 {
     char session_id[TIDE_POSITION_ID_MAX + 1];
-    char before[TIDE_POSITION_ID_MAX + 1];
-    memcpy(before, poller->session_id, sizeof before);
     poller->idle_watches++;
     for (int i = 0; i < poller->count; i++)
         poller->streams[i].is_listed = false;
@@ -405,12 +405,13 @@ static tide_status take_watch(tide_poller *poller, tide_view answer, int64_t ela
         return TIDE_OK;
     }
     memcpy(poller->session_id, session_id, sizeof poller->session_id);
-    if (strcmp(before, session_id) != 0 || elapsed_us * 2 >= poller->wait_us)
+    tide_poller_note_session(poller, session_id);
+    if (elapsed_us * 2 >= poller->wait_us)
         poller->idle_watches = 0;
     poller->failures = 0;
     poller->is_stale = false;
     poller->mode = TIDE_POLLER_WATCH;
-    /* An agent that ends its watches without news is not asked in a loop. */
+    /* An agent that ends its watches, and has nothing new then, is not asked in a loop. */
     poller->watch_us =
         poller->idle_watches == 0
             ? 0
@@ -471,8 +472,18 @@ static void miss_page(tide_poller *poller, tide_poll_stream *stream, tide_status
         tell_failed(poller, stream->name, status, text);
         stream->is_too_large = true;
         tide_poll_skip_begin(poller, stream);
-    } else if (is_other && !stream->is_anew) {
+    } else if (is_other && !stream->is_anew && stream->refused < REFUSED_MAX) {
         stream->is_anew = true;
+        stream->refused++;
+    } else if (is_other && !stream->is_anew) {
+        char why[TIDE_ERROR_TEXT_MAX];
+        (void)snprintf(
+            why, sizeof why,
+            "session %s is refused, and stated when none is named: two agents may answer "
+            "in turn at this address (%.200s)",
+            stream->position.session_id, text);
+        stream->refused = 0;
+        tide_poller_hold_stream(poller, stream, status, why);
     } else if (is_no_such(status)) {
         tell_failed(poller, stream->name, status, text);
         stream->is_absent = true;

@@ -6,7 +6,8 @@
  *     poller_page.c   how much is asked for
  *     poller_skip.c   a record that is too large for any answer
  *     poller_watch.c  the watch call: request and answer
- *     poller_report.c  reports about gaps; also recovery's */
+ *     poller_report.c  reports about gaps; also recovery's
+ *     poll/session_check.c  which agent answers */
 #pragma once
 
 #include "colony/poller.h"
@@ -109,6 +110,7 @@ typedef struct tide_poll_stream {
     bool is_loaded;  /* the position is the sink's */
     bool is_met;     /* an answer was accepted since the poller began */
     bool is_anew;    /* ask once without session, epoch and points */
+    int refused;     /* questions of our history, in a row, while the agent states it */
     bool is_more;    /* the last page said that there is more, or (foreign) brought something new */
     bool is_turned;  /* foreign: the last answer was of another session than the one before */
     bool is_absent;  /* the agent has no such call or stream; retry_us: when to try again */
@@ -146,7 +148,22 @@ typedef struct tide_poll_stream {
         past_epoch; /* the highest closed one of the session, when that matters; 0: it does not */
     char past_epoch_id[TIDE_SESSION_ID_SIZE];
     tide_poll_past *past; /* NULL: none */
+    int64_t begun_epoch;  /* that the agent began last, when one was closed for it */
+    int64_t begun_us;     /* since when they are counted */
+    int begun_count;
 } tide_poll_stream;
+
+/* Which session the responses state (poll/session_check.c). */
+typedef struct tide_poll_stated {
+    char session_id[TIDE_POSITION_ID_MAX + 1]; /* of the last response; "": none yet */
+    char before[TIDE_POSITION_ID_MAX + 1];     /* another one, before it */
+    int count; /* responses in a row that stated it, up to CONFIRM */
+    int turns; /* changes in a row before it was confirmed */
+    int64_t since_us;
+    char left[TIDE_POSITION_ID_MAX + 1]; /* the one that was left last */
+    int64_t left_us;
+    int returns; /* to a session that was left just before */
+} tide_poll_stated;
 
 typedef enum tide_asked_kind {
     TIDE_ASKED_NOTHING,
@@ -164,6 +181,7 @@ struct tide_poller {
 
     tide_poller_mode mode;
     char session_id[TIDE_POSITION_ID_MAX + 1]; /* as stated last; "": not yet */
+    tide_poll_stated stated;
     tide_poll_stream *streams;
     int count;
 
@@ -177,7 +195,7 @@ struct tide_poller {
 
     int failures; /* of the agent, in a row */
     int64_t retry_us;
-    int idle_watches; /* that ended early and told nothing new, in a row */
+    int idle_watches; /* that ended early, in a row, and nothing new was read since */
     int64_t watch_us; /* no watch before */
     int64_t probe_us; /* foreign: when a watch is tried again */
     int64_t reload_us;
@@ -229,6 +247,23 @@ TIDE_MUST_CHECK tide_status tide_poller_take_page(tide_poller *poller, tide_poll
 /* Back-off of one stream. */
 void tide_poller_hold_stream(tide_poller *poller, tide_poll_stream *stream, tide_status status,
                              const char *text);
+
+/* ---- who answers ---- */
+
+/* A response has stated its session. */
+void tide_poller_note_session(tide_poller *poller, const char *session_id);
+/* May a response of this session be settled for the position? TIDE_NONE: not before it is stated again.
+ * TIDE_E_MISMATCH: two agents answer in turn. */
+TIDE_MUST_CHECK tide_status tide_poller_check_session(const tide_poller *poller,
+                                                      const tide_position *at,
+                                                      const char *session_id, tide_error *err);
+/* The stream is asked again in a moment. */
+void tide_poller_ask_again(tide_poller *poller, tide_poll_stream *stream);
+/* A position of the stream was closed for this response. */
+void tide_poller_note_closed(tide_poller *poller, tide_poll_stream *stream,
+                             const tide_change *change, const tide_reply *reply);
+/* Hold the stream of an agent that begins too many epochs. */
+void tide_poller_slow(tide_poller *poller, tide_poll_stream *stream);
 
 /* ---- reports ---- */
 

@@ -83,7 +83,8 @@ static int64_t wants_at(const tide_poller *poller, const tide_poll_stream *strea
     if (stream->is_ignored)
         return INT64_MAX;
     int64_t at_us = INT64_MAX;
-    if (tide_poll_plan_is_unread(poller, stream))
+    /* A failure ends with the next response, also where nothing is unread any more. */
+    if (tide_poll_plan_is_unread(poller, stream) || stream->failures > 0)
         at_us = 0;
     else if (has_held(stream) || (is_foreign(poller) && !poller->options.is_once))
         at_us = stream->due_us;
@@ -185,8 +186,11 @@ void tide_poll_plan_ask(const tide_poller *poller, const tide_poll_stream *strea
         return;
     }
     out->start_seq = at->last_seq;
-    out->reader = poller->reader;
-    out->lease_token = poller->agent.token;
+    /* Before the sink has accepted the session the agent may be another's, whose reader has our name. */
+    if (*at->session_id) {
+        out->reader = poller->reader;
+        out->lease_token = poller->agent.token;
+    }
     out->session_id = at->session_id;
     out->epoch = at->epoch;
     out->epoch_id = at->epoch_id;

@@ -77,6 +77,10 @@ static void adopt(tide_poller *poller, tide_poll_stream *stream, tide_change *ch
     tide_poller_report_change(&poller->options.reporter, change, ended);
     if (events->applied)
         events->applied(events->arg, change);
+    if (change->row_count > 0 || change->is_closing) {
+        poller->idle_watches = 0;
+        poller->watch_us = 0;
+    }
     if (change->is_closing) {
         free(stream->past);
         stream->past = NULL;
@@ -292,7 +296,14 @@ static tide_status settle_once(tide_poller *poller, tide_poll_stream *stream,
     TIDE_TRY(tide_poller_load(poller, stream, err));
     TIDE_OK_IF_NONE(compute(poller, stream, reply, &change, is_sink, err));
     *is_sink = true;
-    return tide_poller_apply(poller, stream, &change, err);
+    const tide_status status = tide_poller_apply(poller, stream, &change, err);
+    if (status == TIDE_OK && change.is_closing) {
+        stream->refused = 0;
+        tide_poller_note_closed(poller, stream, &change, reply);
+    }
+    /* The session is of another agent: the response's failure. */
+    *is_sink = status != TIDE_E_EXISTS;
+    return status;
 }
 
 /* Settle and apply; again, when the position has moved under us and the answer still fits. */
@@ -378,7 +389,14 @@ static tide_status take_reply(tide_poller *poller, tide_poll_stream *stream,
     const place before = place_of(&stream->position);
     const int64_t first = stream->position.first;
     bool is_sink = false;
-    const tide_status status = settle(poller, stream, reply, &is_sink, err);
+    tide_status status =
+        tide_poller_check_session(poller, &stream->position, reply->session_id, err);
+    if (status == TIDE_NONE) {
+        tide_poller_ask_again(poller, stream);
+        return TIDE_OK;
+    }
+    if (status == TIDE_OK)
+        status = settle(poller, stream, reply, &is_sink, err);
     if (status == TIDE_E_NOMEM)
         return status;
     if (status < TIDE_OK) {
@@ -390,15 +408,19 @@ static tide_status take_reply(tide_poller *poller, tide_poll_stream *stream,
     }
     stream->is_sink_hold = false;
     stream->is_met = true;
+    if (!stream->is_anew)
+        stream->refused = 0;
     stream->is_anew = false;
     note_state(poller, stream, &before, reply);
     if (poller->is_lead) {
         follow_lead(poller, stream, first, reply);
         return TIDE_OK;
     }
-    stream->settled = poller->ask.reader ? poller->ask.start_seq : -1;
+    const bool is_first = *before.session_id == '\0';
+    stream->settled = poller->ask.reader || is_first ? poller->ask.start_seq : -1;
     look_for_progress(poller, stream, &before);
     stream->due_us = tide_poll_plan_due(poller, stream, tide_poller_mono(poller));
+    tide_poller_slow(poller, stream);
     return TIDE_OK;
 }
 
@@ -417,6 +439,7 @@ tide_status tide_poller_take_page(tide_poller *poller, tide_poll_stream *stream,
         tide_poller_hold_stream(poller, stream, status, err->text);
         return TIDE_OK;
     }
+    tide_poller_note_session(poller, reply.session_id);
     if (events->polled)
         events->polled(events->arg, poller->agent.agent_id, stream->name, elapsed_us,
                        reply.record_count, (int64_t)answer.len);

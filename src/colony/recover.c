@@ -320,11 +320,30 @@ static tide_status take_miss(tide_recovery *r, tide_status why, const char *text
     return finish_item(r, "missed", text, err);
 }
 
+/* What ends with a session ends when the poller has followed the agent to the next one. Until then
+ * another agent may have answered. */
+static tide_status check_session(const tide_recovery *r, const tide_reply *reply, tide_error *err)
+{
+    const tide_gap *gap = &r->gap;
+    if (strcmp(reply->session_id, gap->session_id) == 0)
+        return TIDE_OK;
+    TIDE_CLEANUP(tide_position_done) tide_position current;
+    tide_position_init(&current, gap->agent_id, gap->data_type);
+    TIDE_TRY(tide_sink_load(r->options.sink, gap->agent_id, gap->data_type, &current, err));
+    if (strcmp(current.session_id, reply->session_id) == 0)
+        return TIDE_OK;
+    return tide_fail(err, TIDE_E_MISMATCH,
+                     "the response is of session %s, the gap of %s, and the agent is in %s",
+                     reply->session_id, gap->session_id, current.session_id);
+}
+
 static tide_status take_reply(tide_recovery *r, const tide_reply *reply, tide_error *err)
 {
-    bool is_sink;
+    bool is_sink = false;
     const outcome o = {.reply = reply};
-    const tide_status status = settle(r, &o, &is_sink, err);
+    tide_status status = check_session(r, reply, err);
+    if (status == TIDE_OK)
+        status = settle(r, &o, &is_sink, err);
     if (status >= TIDE_OK)
         return finish_item(r, "settled", NULL, err);
     if (is_sink) {

@@ -82,3 +82,13 @@ tide_status tide_sink_gaps_in(tide_sink *sink, const tide_position *position, in
     g.list = (tide_gap_list){0};
     return TIDE_OK;
 }
+
+tide_status tide_sink_fail_owner(const tide_position *to, tide_view owner, tide_error *err)
+{
+    const int len = (int)owner.len;
+    const char *name = (const char *)owner.ptr;
+    return tide_fail(err, TIDE_E_EXISTS,
+                     "session %s is of agent '%.*s', and answers at the address of '%s': correct "
+                     "the addresses (tidemark colony agent ls), or remove '%.*s'",
+                     to->session_id, len, name, to->agent_id, len, name);
+}

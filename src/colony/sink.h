@@ -112,7 +112,8 @@ typedef struct tide_sink_ops {
     /* The current position; of an unknown one the initialised one (version 0). Held holes are aged from now. */
     tide_status (*load)(tide_sink *sink, const char *agent_id, const char *data_type,
                         tide_position *out, tide_error *err);
-    /* Fills source_id and version of `to` and `closed`, and the ids of new gaps. TIDE_E_CONFLICT: also when a gap that shall be changed is gone. */
+    /* Fills source_id and version of `to` and `closed`, and the ids of new gaps. TIDE_E_CONFLICT: also when a gap that shall be changed is gone.
+     * TIDE_E_EXISTS: a session begins that another agent has, or had, which was not removed. */
     tide_status (*apply)(tide_sink *sink, tide_change *change, tide_error *err);
 
     /* Ascending by agent, data type, source; each with the sums of its gaps, of one snapshot. fn may use the sink. */
@@ -173,6 +174,10 @@ static inline tide_status tide_sink_apply(tide_sink *sink, tide_change *change, 
 {
     return sink->ops->apply(sink, change, err);
 }
+
+/* For engines: TIDE_E_EXISTS, the session of `to` is another agent's. */
+TIDE_MUST_CHECK tide_status tide_sink_fail_owner(const tide_position *to, tide_view owner,
+                                                 tide_error *err);
 
 /* The gaps of a position that are not recovered and touch first .. last, ascending: what tide_settle wants. *out is empty on failure; free with
  * tide_gap_list_done. */

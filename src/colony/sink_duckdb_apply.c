@@ -89,6 +89,21 @@ static tide_status check_new_source(applying *a, tide_error *err)
     return TIDE_OK;
 }
 
+/* An agent's session is its alone. */
+static tide_status check_owner(applying *a, tide_error *err)
+{
+    const tide_position *to = &a->change->to;
+    if (strcmp(a->change->from.session_id, to->session_id) == 0)
+        return TIDE_OK;
+    TIDE_DUCK_QUERY(query, a->sink->writer, TIDE_DUCKDB_SQL_COLONY_SESSION_OWNER, err);
+    tide_duck_bind_text(query, "agent_id", to->agent_id);
+    tide_duck_bind_text(query, "session_id", to->session_id);
+    const tide_status status = tide_duck_query_step(query, err);
+    if (status != TIDE_OK)
+        return status < TIDE_OK ? status : TIDE_OK;
+    return tide_sink_fail_owner(to, tide_duck_col_text(query), err);
+}
+
 static bool has_next(const tide_change *change)
 {
     return *change->to.session_id != '\0';
@@ -111,6 +126,7 @@ static tide_status choose_versions(applying *a, tide_error *err)
     a->last_gap_id = a->sink->last_gap_id;
     if (!has_next(change))
         return TIDE_OK;
+    TIDE_TRY(check_owner(a, err));
     if (a->to_source_id == 0) {
         TIDE_TRY(check_new_source(a, err));
         a->to_source_id = ++a->last_source_id;

@@ -61,6 +61,21 @@ static tide_status put_source(tide_tx *tx, const tide_position *of, int64_t now_
     return TIDE_OK;
 }
 
+/* An agent's session is its alone. Two that begin at once take turns on PostgreSQL. */
+static tide_status check_owner(tide_tx *tx, const tide_position *to, tide_error *err)
+{
+    if (tide_store_engine(tide_tx_store(tx)) == TIDE_ENGINE_POSTGRES)
+        TIDE_TRY(tide_tx_exec(tx, TIDE_SQL_SESSION_TURN, NULL, err,
+                              tide_bind_text("session_id", to->session_id)));
+    TIDE_CLEANUP(tide_query_endp) tide_query *query = NULL;
+    const tide_status status = tide_tx_one(&query, tx, TIDE_SQL_SESSION_OWNER, err,
+                                           tide_bind_text("session_id", to->session_id),
+                                           tide_bind_text("agent_id", to->agent_id));
+    if (status != TIDE_OK)
+        return status < TIDE_OK ? status : TIDE_OK;
+    return tide_sink_fail_owner(to, tide_query_col_text(query), err);
+}
+
 /* A position begins on this source. If the source has a closed one, it is that one which is opened again, or the change was made without
  * knowing of it. */
 static tide_status open_again(tide_tx *tx, const tide_position *to, int64_t source_id,
@@ -116,6 +131,8 @@ static tide_status go_on(tide_tx *tx, applying *job, int64_t now_us, tide_error 
     job->source_id = change->from.source_id;
     if (to->closed_at_us != 0)
         return write_position(tx, TIDE_SQL_POSITION_MOVE_CLOSED, job, to, err);
+    if (is_begin && strcmp(change->from.session_id, to->session_id) != 0)
+        TIDE_TRY(check_owner(tx, to, err));
     if (is_begin || strcmp(change->from.epoch_id, to->epoch_id) != 0)
         TIDE_TRY(put_source(tx, to, now_us, &job->source_id, err));
     if (is_begin)
@@ -135,6 +152,8 @@ static tide_status close_and_follow(tide_tx *tx, applying *job, int64_t now_us, 
     if (is_last) {
         TIDE_TRY(write_position(tx, TIDE_SQL_POSITION_MOVE, job, &change->closed, err));
     } else {
+        if (strcmp(change->closed.session_id, change->to.session_id) != 0)
+            TIDE_TRY(check_owner(tx, &change->to, err));
         TIDE_TRY(put_source(tx, &change->to, now_us, &job->source_id, err));
         TIDE_TRY(open_again(tx, &change->to, job->source_id, err));
         TIDE_TRY(write_position(tx, TIDE_SQL_POSITION_MOVE, job, &change->to, err));

@@ -384,6 +384,7 @@ static void nonsense_numbers_are_contained(void **state)
         rig *r = make_foreign(state, &script, 3, NULL);
         rig_agent *a = &r->agents[0];
         (void)snprintf(a->name, sizeof a->name, "n%zu", i);
+        (void)snprintf(script.session_id, sizeof script.session_id, "session-%zu", i);
         tide_poller *poller = rig_poller_with(r, a, spans_only(r), 0);
         rig_poll_for(r, a, poller, SECOND_US);
         assert_int_equal(3, rig_last_seq(r, a, "telemetry"));

@@ -416,7 +416,8 @@ void rig_agent_script(rig_agent *agent, rig_script *script)
 {
     agent->script = script;
     if (!*script->session_id)
-        (void)snprintf(script->session_id, sizeof script->session_id, "legacy-session-1");
+        (void)snprintf(script->session_id, sizeof script->session_id, "legacy-session-%s",
+                       strcmp(agent->name, "a0") == 0 ? "1" : "2");
 }
 
 void rig_script_fill(rig_script *script, int count, const uint64_t *but)

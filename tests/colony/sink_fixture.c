@@ -83,6 +83,8 @@ void change_begin(tide_change *change, const tide_position *at, int64_t now_us)
     tide_position *to = &change->to;
     if (to->session_id[0] == '\0') {
         (void)snprintf(to->session_id, sizeof to->session_id, "%s", SESSION_A);
+        if (strncmp(to->agent_id, "agent-", 6) == 0) /* each has its own */
+            to->session_id[strlen(SESSION_A) - 2] = to->agent_id[6];
         to->epoch = 1;
         to->first = 1;
         to->created_at_us = now_us;

@@ -36,7 +36,7 @@ COUNTS = {
     "fine": 2000, "garbage": 0, "sessions": 0, "nosession": 0, "huge": 1500, "large": 6, "largefirst": 6, "double": 50,
     "backwards": 300, "above": 0, "zero": 0, "future": 5, "unasked": 20, "several": 40, "busy": 0, "silent": 0,
 }
-SESSION = "11111111-2222-3333-4444-555555555555"
+SESSIONS = {mode: "11111111-2222-3333-4444-%012d" % i for i, mode in enumerate(COUNTS)}
 LARGE = bytes(100 << 20)  # is refused for its length, whatever is in it
 asked = 0
 
@@ -87,7 +87,7 @@ def span(seq, extra=b"", milliseconds=1700000000000, name="web"):
     return text(1, number(1, milliseconds) + text(2, b"trace-%d" % seq + extra) + text(4, name.encode()) + number(12, seq))
 
 
-def answer(spans, highest, session=SESSION):
+def respond(session, spans, highest):
     return b"".join(spans) + number(2, len(spans)) + number(3, highest) + (text(4, session.encode()) if session else b"")
 
 
@@ -98,6 +98,10 @@ def query(mode, request, context):
     start, most, count = given.get(4, 0), given.get(5, 0) or 10000, COUNTS[mode]
     seqs = list(range(start + 1, min(count, start + most) + 1))
     last = seqs[-1] if seqs else 0
+
+    def answer(spans, highest, session=SESSIONS[mode]):
+        return respond(session, spans, highest)
+
     if mode == "garbage":
         return os.urandom(300)
     if mode == "sessions":

@@ -316,7 +316,7 @@ void world_agent_init(world_agent *a, world *w, int index)
                                          .crash = crash,
                                          .restart = restart});
     a->rig.env = sim_env(w->sim, a->id);
-    copy_file(world_agent_template(), a->rig.path);
+    copy_file(world_agent_template((int)(a - w->agents)), a->rig.path);
     a->disk = fault_vfs_new(a->rig.dir.path, prng_u64(sim_chance(w->sim)));
     a->rig.vfs = fault_vfs_name(a->disk);
     rig_agent_open(&a->rig);

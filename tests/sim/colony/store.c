@@ -1,9 +1,11 @@
 #include "base/cleanup.h"
 #include "sim/colony/world.h"
 
+#include <stdio.h>
+
 static struct {
     tempdir dir;
-    char agent[TEMPDIR_PATH_MAX];
+    char agents[WORLD_AGENTS_MAX][TEMPDIR_PATH_MAX]; /* each with a session of its own */
     char colony[TEMPDIR_PATH_MAX];
 } templates;
 
@@ -28,9 +30,13 @@ void world_templates_make(void)
     virtual_env clock;
     virtual_env_init(&clock, 1);
     assert_ok_err(tempdir_make(&templates.dir, &err), &err);
-    tempdir_join(&templates.dir, "agent.db", templates.agent);
+    for (int i = 0; i < WORLD_AGENTS_MAX; i++) {
+        char name[32];
+        (void)snprintf(name, sizeof name, "agent-%d.db", i);
+        tempdir_join(&templates.dir, name, templates.agents[i]);
+        make(templates.agents[i], &clock, true);
+    }
     tempdir_join(&templates.dir, "colony.db", templates.colony);
-    make(templates.agent, &clock, true);
     make(templates.colony, &clock, false);
     virtual_env_done(&clock);
 }
@@ -40,9 +46,9 @@ void world_templates_remove(void)
     TIDE_IGNORE(tempdir_remove(&templates.dir, NULL));
 }
 
-const char *world_agent_template(void)
+const char *world_agent_template(int agent)
 {
-    return templates.agent;
+    return templates.agents[agent];
 }
 
 const char *world_colony_template(void)

@@ -167,7 +167,7 @@ void world_send(world *w, sim_id from, sim_id to, letter head, const char *text,
 /* Empty stores, made once and copied: making one takes longer than a world. */
 void world_templates_make(void);
 void world_templates_remove(void);
-const char *world_agent_template(void);
+const char *world_agent_template(int agent);
 const char *world_colony_template(void);
 
 void world_agent_init(world_agent *a, world *w, int index);
