@@ -12,6 +12,7 @@
 #include <unistd.h>
 
 #include "crash/copying.h"
+#include "feed/record.h"
 #include "store/engine.h"
 #include "store/identity_marker.h"
 
@@ -22,9 +23,24 @@ enum {
     WAL_HEADER = 32,
 };
 
+typedef struct finding {
+    int64_t numbers; /* the last of orders, or of logs */
+    int64_t rows;    /* tasks, or records */
+    tide_epoch epoch;
+} finding;
+
+/* What the store is used for: each round makes commits; the look fills numbers and rows. */
+typedef struct use {
+    tide_status (*write)(tide_store *store, int round, tide_error *err);
+    void (*look)(store_test *t, tide_store *store, finding *found);
+    int64_t numbers; /* of all rounds */
+    int64_t rows;
+} use;
+
 /* What a process left behind that was killed. */
 typedef struct scene {
     store_test *t;
+    const use *use;
     char wal[PG_CLUSTER_URL_MAX + 32];
     char kept_db[TEMPDIR_PATH_MAX];
     char kept_wal[TEMPDIR_PATH_MAX];
@@ -34,7 +50,74 @@ typedef struct scene {
     bool has_marker;
 } scene;
 
-static void write_and_die(store_test *t)
+/* A commit with a counter, and one without. */
+static tide_status write_order(tide_store *store, int round, tide_error *err)
+{
+    (void)round;
+    tide_sequence_range range;
+    char id[TIDE_WORK_ID_MAX + 1];
+    const tide_task_new task = {TIDE_TASK_NEW_INIT, .title = "t"};
+    const tide_status status = tide_sequence_next(store, "orders", 3, &range, NULL, err);
+    return status < TIDE_OK ? status : tide_task_create(store, &task, id, err);
+}
+
+static tide_status count_task(void *arg, const tide_task *task, tide_error *err)
+{
+    (void)task;
+    (void)err;
+    ++*(int64_t *)arg;
+    return TIDE_OK;
+}
+
+static void look_at_orders(store_test *t, tide_store *store, finding *found)
+{
+    tide_sequence shown = {.last = 0};
+    if (tide_sequence_show(store, "orders", &shown, &t->err) == TIDE_OK)
+        found->numbers = shown.last;
+    assert_ok_err(tide_task_list(store, NULL, 1000, count_task, &found->rows, &t->err), &t->err);
+}
+
+static const use orders = {write_order, look_at_orders, 3 * ROUNDS, ROUNDS};
+
+/* As an agent does. */
+static tide_status write_logs(tide_store *store, int round, tide_error *err)
+{
+    tide_feed *feed = NULL;
+    tide_record_batch batch;
+    tide_record_batch_init(&batch, tide_stream_type_of(TIDE_STREAM_LOGS), 0);
+    for (int i = 0; i < 3; i++) {
+        tide_record_begin(&batch);
+        tide_record_i64(&batch, TIDE_LOG_TIMESTAMP, 1000 * round + i);
+        tide_record_text(&batch, TIDE_LOG_BODY, tide_view_of("a record"));
+        if (tide_record_end(&batch) < TIDE_OK)
+            return TIDE_E_NOMEM;
+    }
+    tide_feed_records records = tide_record_batch_feed(&batch, NULL);
+    tide_status status = tide_feed_open(&feed, store, NULL, err);
+    if (status >= TIDE_OK)
+        status = tide_feed_commit(feed, &records, 1, err);
+    tide_feed_close(feed);
+    tide_record_batch_done(&batch);
+    return status;
+}
+
+static void look_at_logs(store_test *t, tide_store *store, finding *found)
+{
+    tide_feed *feed = NULL;
+    tide_feed_answer answer = {0};
+    const tide_feed_request request = {TIDE_FEED_REQUEST_INIT, .stream = "logs"};
+    assert_ok_err(tide_feed_open(&feed, store, NULL, &t->err), &t->err);
+    if (tide_feed_read(feed, &request, &answer, &t->err) >= TIDE_OK) {
+        found->numbers = answer.max_seq;
+        found->rows = answer.count;
+    }
+    tide_feed_answer_done(&answer);
+    tide_feed_close(feed);
+}
+
+static const use logs = {write_logs, look_at_logs, 3 * ROUNDS, 3 * ROUNDS};
+
+static void write_and_die(store_test *t, const use *u)
 {
     const pid_t child = fork();
     assert_true(child >= 0);
@@ -50,15 +133,9 @@ static void write_and_die(store_test *t)
     tide_error err;
     if (tide_store_open(&store, t->url, &options, &err) < TIDE_OK)
         _exit(1);
-    for (int i = 0; i < ROUNDS; i++) {
-        tide_sequence_range range;
-        char id[TIDE_WORK_ID_MAX + 1];
-        const tide_task_new task = {TIDE_TASK_NEW_INIT, .title = "t"};
-        /* A commit with a counter, and one without. */
-        if (tide_sequence_next(store, "orders", 3, &range, NULL, &err) < TIDE_OK ||
-            tide_task_create(store, &task, id, &err) < TIDE_OK)
+    for (int i = 0; i < ROUNDS; i++)
+        if (u->write(store, i, &err) < TIDE_OK)
             _exit(2);
-    }
     _exit(0);
 }
 
@@ -69,12 +146,12 @@ static int64_t size_of(const char *path)
     return info.st_size;
 }
 
-static void set_up(scene *s, store_test *t)
+static void set_up_use(scene *s, store_test *t, const use *u)
 {
-    *s = (scene){.t = t, .has_marker = true};
+    *s = (scene){.t = t, .use = u, .has_marker = true};
     (void)snprintf(s->marker, sizeof s->marker, "%s", tide_identity_marker_path(t->store->marker));
     tide_store_closep(&t->store);
-    write_and_die(t);
+    write_and_die(t, u);
     (void)snprintf(s->wal, sizeof s->wal, "%s-wal", t->url);
     tempdir_join(&t->dir, "kept.db", s->kept_db);
     tempdir_join(&t->dir, "kept.wal", s->kept_wal);
@@ -84,6 +161,11 @@ static void set_up(scene *s, store_test *t)
     copy_file(s->marker, s->kept_marker);
     s->frames = (size_of(s->wal) - WAL_HEADER) / FRAME;
     assert_true(s->frames >= 2 * ROUNDS);
+}
+
+static void set_up(scene *s, store_test *t)
+{
+    set_up_use(s, t, &orders);
 }
 
 static void put_back(const scene *s)
@@ -117,20 +199,6 @@ static tide_status note_last(void *arg, const tide_epoch *epoch, tide_error *err
     return TIDE_OK;
 }
 
-typedef struct finding {
-    int64_t numbers; /* the last of orders */
-    int64_t tasks;
-    tide_epoch epoch;
-} finding;
-
-static tide_status count_task(void *arg, const tide_task *task, tide_error *err)
-{
-    (void)task;
-    (void)err;
-    ++*(int64_t *)arg;
-    return TIDE_OK;
-}
-
 static finding open_and_look(const scene *s, const char *what, int64_t where)
 {
     store_test *t = s->t;
@@ -141,18 +209,15 @@ static finding open_and_look(const scene *s, const char *what, int64_t where)
     const tide_status status = tide_store_open(&store, t->url, &options, &t->err);
     if (status < TIDE_OK)
         fail_msg("%s at %lld: %s", what, (long long)where, t->err.text);
-    tide_sequence shown = {.last = 0};
-    if (tide_sequence_show(store, "orders", &shown, &t->err) == TIDE_OK)
-        found.numbers = shown.last;
-    assert_ok_err(tide_task_list(store, NULL, 1000, count_task, &found.tasks, &t->err), &t->err);
+    s->use->look(t, store, &found);
     assert_ok_err(tide_identity_history(store, note_last, &found.epoch, &t->err), &t->err);
     tide_store_close(store);
     return found;
 }
 
-static bool is_complete(const finding *found)
+static bool is_complete(const scene *s, const finding *found)
 {
-    return found->numbers == 3 * ROUNDS && found->tasks == ROUNDS;
+    return found->numbers == s->use->numbers && found->rows == s->use->rows;
 }
 
 /* Nothing is silent: what is not there has begun an epoch, and the log was kept. */
@@ -161,11 +226,11 @@ static void judge(const scene *s, const char *what, int64_t where, bool is_log_l
     char kept[PG_CLUSTER_URL_MAX + 32];
     const finding found = open_and_look(s, what, where);
     (void)snprintf(kept, sizeof kept, "%s-wal.lost-%d", s->t->url, (int)found.epoch.epoch);
-    if (found.epoch.epoch == 1 ? !is_complete(&found)
+    if (found.epoch.epoch == 1 ? !is_complete(s, &found)
                                : strcmp(found.epoch.reason, "lost_tail") != 0 ||
                                      (is_log_left && access(kept, F_OK) != 0))
-        fail_msg("%s at %lld: numbers to %lld, %lld tasks, epoch %lld (%s: %s), %s %s", what,
-                 (long long)where, (long long)found.numbers, (long long)found.tasks,
+        fail_msg("%s at %lld: numbers to %lld, %lld rows, epoch %lld (%s: %s), %s %s", what,
+                 (long long)where, (long long)found.numbers, (long long)found.rows,
                  (long long)found.epoch.epoch, found.epoch.reason, found.epoch.evidence, kept,
                  access(kept, F_OK) == 0 ? "is there" : "is not there");
     (void)unlink(kept);
@@ -193,7 +258,7 @@ static void a_flipped_bit_in_the_log_is_reported(void **state)
     set_up(&s, *state);
     put_back(&s);
     const finding found = open_and_look(&s, "nothing", 0);
-    assert_true(is_complete(&found));
+    assert_true(is_complete(&s, &found));
     assert_int_equal(1, found.epoch.epoch);
     flip_everywhere(&s, s.frames);
 }
@@ -221,19 +286,36 @@ static void a_flipped_bit_in_the_header_of_the_log_is_reported(void **state)
     }
 }
 
+static void cut_everywhere(const scene *s)
+{
+    const int64_t size = size_of(s->kept_wal);
+    for (int64_t len = 0; len < size; len += FRAME / 3) {
+        put_back(s);
+        assert_int_equal(0, truncate(s->wal, len));
+        judge(s, "a log of length", len, false);
+    }
+    put_back(s);
+    assert_int_equal(0, unlink(s->wal));
+    judge(s, "no log", 0, false);
+}
+
 static void a_log_that_was_cut_is_reported(void **state)
 {
     scene s;
     set_up(&s, *state);
-    const int64_t size = size_of(s.kept_wal);
-    for (int64_t len = 0; len < size; len += FRAME / 3) {
-        put_back(&s);
-        assert_int_equal(0, truncate(s.wal, len));
-        judge(&s, "a log of length", len, false);
-    }
+    cut_everywhere(&s);
+}
+
+static void what_a_feed_acknowledged_is_there_or_reported(void **state)
+{
+    scene s;
+    set_up_use(&s, *state, &logs);
     put_back(&s);
-    assert_int_equal(0, unlink(s.wal));
-    judge(&s, "no log", 0, false);
+    const finding found = open_and_look(&s, "nothing", 0);
+    assert_true(is_complete(&s, &found));
+    assert_int_equal(1, found.epoch.epoch);
+    flip_everywhere(&s, s.frames);
+    cut_everywhere(&s);
 }
 
 /* Stock SQLite recovers what it can, writes, and empties the log into the file: the log is gone. */
@@ -311,7 +393,7 @@ static void a_torn_last_write_is_no_loss(void **state)
         put_back(&s);
         const finding found = open_and_look(&s, "a torn write", 0);
         assert_int_equal(1, found.epoch.epoch);
-        assert_true(is_complete(&found));
+        assert_true(is_complete(&s, &found));
     }
 }
 
@@ -322,6 +404,7 @@ TEST_FILE()
         STORE_CASE_SQLITE(a_flipped_bit_is_reported_without_a_marker),
         STORE_CASE_SQLITE(a_flipped_bit_in_the_header_of_the_log_is_reported),
         STORE_CASE_SQLITE(a_log_that_was_cut_is_reported),
+        STORE_CASE_SQLITE(what_a_feed_acknowledged_is_there_or_reported),
         STORE_CASE_SQLITE(a_loss_is_reported_after_another_program_recovered_the_file),
         STORE_CASE_SQLITE(a_loss_begins_one_epoch_and_numbers_go_on),
         STORE_CASE_SQLITE(a_loss_is_not_reported_twice),
