@@ -121,14 +121,15 @@ INSERT OR REPLACE INTO replication_meta (key, value) VALUES (:key, CAST(:value A
 
 -- template: apply_event_put
 INSERT OR IGNORE INTO tide_replica_events (origin, epoch, seq, cut_seq, id, table_name, operation_type, record_id, data,
-    timestamp, processed, stamp, body)
-VALUES (:origin, :epoch, :seq, :cut, :id, :table, :operation, :record, :data, :timestamp, :processed, :stamp, :body);
+    timestamp, processed, stamp, body, value_digest)
+VALUES (:origin, :epoch, :seq, :cut, :id, :table, :operation, :record, :data, :timestamp, :processed, :stamp, :body, :digest);
 
 -- template: apply_event_of_stamp
 SELECT body FROM tide_replica_events WHERE timestamp = :timestamp AND stamp = :stamp AND origin = :origin AND epoch > 0 LIMIT 1;
 
 -- template: apply_event_processed
-UPDATE tide_replica_events SET processed = 1, data = coalesce(data, :data)
+UPDATE tide_replica_events SET processed = 1, data = coalesce(data, :data),
+    value_digest = CASE WHEN data IS NULL THEN (value_digest | :digest) - (value_digest & :digest) ELSE value_digest END
 WHERE origin = :origin AND epoch = :epoch AND seq = :seq;
 
 -- template: apply_event_without_data
@@ -137,7 +138,8 @@ WHERE (origin, epoch, seq) > (:origin, :epoch, :seq) AND epoch > 0 AND processed
 ORDER BY origin, epoch, seq LIMIT 1;
 
 -- template: apply_event_data_put
-UPDATE tide_replica_events SET data = :data WHERE origin = :origin AND epoch = :epoch AND seq = :seq AND data IS NULL;
+UPDATE tide_replica_events SET data = :data, value_digest = (value_digest | :digest) - (value_digest & :digest)
+WHERE origin = :origin AND epoch = :epoch AND seq = :seq AND data IS NULL;
 
 -- template: apply_waiting_without_data
 -- By the index of what waits.

@@ -30,7 +30,7 @@ SELECT origin, epoch, mark FROM tide_replica_peer_marks WHERE peer = :peer ORDER
 
 -- template: peer_table_events
 -- Events of one table and one log above a number.
-SELECT seq, id, operation_type, record_id, data, timestamp, processed, body FROM tide_replica_events
+SELECT seq, id, operation_type, record_id, data, timestamp, processed, body, value_digest FROM tide_replica_events
 WHERE table_name = :table AND origin = :origin AND epoch = :epoch AND seq > :after AND timestamp > :since
 ORDER BY seq LIMIT :limit;
 
@@ -54,7 +54,7 @@ DELETE FROM tide_replica_state WHERE key = :key;
 
 -- template: changes_of_table
 -- Events of a table under all its names, in the order of their arrival.
-SELECT rowid, id, table_name, operation_type, record_id, data, timestamp, origin, epoch, seq, processed
+SELECT rowid, id, table_name, operation_type, record_id, data, timestamp, origin, epoch, seq, processed, value_digest
 FROM tide_replica_events
 WHERE rowid > :after AND table_name IN (
     SELECT name FROM tide_replica_tables WHERE id = :table_id
@@ -63,7 +63,7 @@ ORDER BY rowid LIMIT :limit;
 
 -- template: changes_of_peers
 -- Merged events of other nodes: those behind a position, and those that waited.
-SELECT rowid, id, table_name, operation_type, record_id, data, timestamp, origin, epoch, seq, processed
+SELECT rowid, id, table_name, operation_type, record_id, data, timestamp, origin, epoch, seq, processed, value_digest
 FROM tide_replica_events
 WHERE (rowid > :after AND rowid <= :through OR rowid IN (SELECT value FROM json_each(:waiting)))
     AND origin <> :node AND epoch > 0 AND processed

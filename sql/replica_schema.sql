@@ -187,3 +187,7 @@ CREATE TABLE tide_replica_loose (
 -- template: replica_schema_5
 -- Version 5. When a change was written, as a Julian day; NULL: when it is ingested.
 ALTER TABLE tide_replica_seq ADD COLUMN at;
+
+-- template: replica_schema_6
+-- Version 6. Digest of what an event's columns tell (replica/log.h); NULL: written before there was one, or by another implementation.
+ALTER TABLE tide_replica_events ADD COLUMN value_digest INTEGER;

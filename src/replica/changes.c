@@ -36,6 +36,14 @@ static tide_status give(tide_foreign_query *query, tide_change_fn *fn, void *arg
     change->epoch = tide_foreign_col_i64(query);
     change->seq = tide_foreign_col_i64(query);
     change->is_processed = tide_foreign_col_i64(query) != 0;
+    const tide_told told = {.id = change->id,
+                            .operation = change->operation_type,
+                            .record = change->record_id,
+                            .data = change->data,
+                            .timestamp_ms = change->timestamp_ms,
+                            .epoch = change->epoch,
+                            .seq = change->seq};
+    TIDE_TRY(tide_log_check_told(&told, query, err));
     return fn(arg, change, err);
 }
 

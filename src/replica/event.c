@@ -1,5 +1,6 @@
 #include "replica/event.h"
 
+#include <inttypes.h>
 #include <stddef.h>
 #include <stdlib.h>
 #include <string.h>
@@ -216,18 +217,43 @@ void tide_event_copy(tide_event *out, const tide_event *event)
     memcpy(out, event, tide_event_size(event));
 }
 
+static bool has_its_sum(tide_view bytes)
+{
+    uint32_t crc = 0;
+    if (bytes.len <= CRC_LEN)
+        return false;
+    tide_reader tail = tide_reader_of(tide_view_bytes(bytes.ptr + bytes.len - CRC_LEN, CRC_LEN));
+    return tide_reader_u32(&tail, &crc) >= TIDE_OK &&
+           crc == tide_crc32c(tide_view_bytes(bytes.ptr, bytes.len - CRC_LEN));
+}
+
+tide_status tide_event_check(tide_view bytes, const tide_node_id *origin, int64_t epoch,
+                             int64_t seq, int64_t cut_seq, tide_error *err)
+{
+    tide_event found; /* as in tide_event_decode */
+    memset(&found, 0, offsetof(tide_event, key));
+    tide_reader from = tide_reader_of(bytes);
+    if (has_its_sum(bytes) && read_head(&from, &found) &&
+        memcmp(&found.origin, origin, sizeof found.origin) == 0 && found.epoch == epoch &&
+        found.seq == seq && (cut_seq == 0 || found.cut_seq == cut_seq))
+        return TIDE_OK;
+    char node[TIDE_UUID_TEXT_SIZE];
+    tide_uuid id;
+    memcpy(id.bytes, origin->bytes, TIDE_NODE_LEN);
+    tide_uuid_format(&id, node);
+    return tide_fail(err, TIDE_E_DAMAGED,
+                     "event %" PRId64 " of epoch %" PRId64 " of node %s is not what was written: "
+                     "restore this replica's file, or pull from another one",
+                     seq, epoch, node);
+}
+
 tide_status tide_event_decode(tide_event *out, tide_view bytes, tide_error *err)
 {
     if (bytes.len > TIDE_EVENT_BYTES_MAX)
         return tide_fail(err, TIDE_E_LIMIT, "an event of %zu bytes, at most %d", bytes.len,
                          TIDE_EVENT_BYTES_MAX);
-    if (bytes.len <= CRC_LEN)
-        return fail_damaged(err);
-    uint32_t crc = 0;
     int64_t count = 0;
-    tide_reader tail = tide_reader_of(tide_view_bytes(bytes.ptr + bytes.len - CRC_LEN, CRC_LEN));
-    if (tide_reader_u32(&tail, &crc) < TIDE_OK ||
-        crc != tide_crc32c(tide_view_bytes(bytes.ptr, bytes.len - CRC_LEN)))
+    if (!has_its_sum(bytes))
         return fail_damaged(err);
     tide_reader from = tide_reader_of(tide_view_bytes(bytes.ptr, bytes.len - CRC_LEN));
     TIDE_CLEANUP(tide_event_done) tide_event found; /* room for the key is 2.5 KB: not cleared */

@@ -79,6 +79,10 @@ TIDE_MUST_CHECK tide_status tide_event_encode(tide_buffer *out, const tide_event
                                               tide_error *err);
 /* Views are borrowed from bytes; columns is memory of the event (tide_event_done). */
 TIDE_MUST_CHECK tide_status tide_event_decode(tide_event *out, tide_view bytes, tide_error *err);
+/* Is it whole, and the one of this number and batch (0: any)? TIDE_E_DAMAGED names it. */
+TIDE_MUST_CHECK tide_status tide_event_check(tide_view bytes, const tide_node_id *origin,
+                                             int64_t epoch, int64_t seq, int64_t cut_seq,
+                                             tide_error *err);
 void tide_event_done(tide_event *event); /* fits TIDE_CLEANUP on {0} */
 
 /* A stamp that was replaced: its time, and where that is not 0 a byte: 0 it is the writer's own, 1 another node's, which follows. */

@@ -9,6 +9,7 @@
 #include "base/cleanup.h"
 #include "base/list.h"
 #include "base/text/uuid.h"
+#include "core/value_digest.h"
 #include "replica/again.h"
 #include "replica/schemas.h"
 #include "replica/value.h"
@@ -194,6 +195,33 @@ static tide_status put_data(tide_buffer *out, const tide_desk *desk, const tide_
     return tide_json_finish(&json) < TIDE_OK ? tide_no_memory(err) : TIDE_OK;
 }
 
+static int64_t digest_data(tide_view id, tide_view data)
+{
+    return data.len > 0 ? tide_value_digest("data", id, data) : 0;
+}
+
+static int64_t digest_told(const tide_told *told)
+{
+    char numbers[80];
+    (void)snprintf(numbers, sizeof numbers, "%" PRId64 " %" PRId64 " %" PRId64, told->timestamp_ms,
+                   told->epoch, told->seq);
+    /* An empty text of a file has no address. */
+    const tide_view record = told->record.len > 0 ? told->record : tide_view_of("");
+    return tide_value_digest("operation", told->id, told->operation) ^
+           tide_value_digest("record", told->id, record) ^
+           tide_value_digest("numbers", told->id, tide_view_of(numbers)) ^
+           digest_data(told->id, told->data);
+}
+
+tide_status tide_log_check_told(const tide_told *told, tide_foreign_query *query, tide_error *err)
+{
+    const bool is_unchecked = tide_foreign_col_is_null(query);
+    const int64_t stored = tide_foreign_col_i64(query);
+    return is_unchecked
+               ? TIDE_OK
+               : tide_value_digest_check(stored, digest_told(told), "event", told->id, err);
+}
+
 tide_status tide_log_put(tide_desk *desk, const tide_event *event, tide_view bytes,
                          bool is_processed, tide_error *err)
 {
@@ -215,13 +243,31 @@ tide_status tide_log_put(tide_desk *desk, const tide_event *event, tide_view byt
     tide_foreign_bind_text(query, "record", tide_buffer_view(&record));
     const tide_status is_known = put_data(&data, desk, event, err);
     TIDE_TRY(is_known);
-    if (is_known == TIDE_OK)
-        tide_foreign_bind_text(query, "data", tide_buffer_view(&data));
-    tide_foreign_bind_i64(query, "timestamp", tide_stamp_us(&event->stamp) / 1000);
+    tide_told told = {.id = tide_view_of(id),
+                      .operation = tide_view_of(operations[event->kind]),
+                      .record = tide_buffer_view(&record),
+                      .timestamp_ms = tide_stamp_us(&event->stamp) / 1000,
+                      .epoch = event->epoch,
+                      .seq = event->seq};
+    if (is_known == TIDE_OK) {
+        told.data = tide_buffer_view(&data);
+        tide_foreign_bind_text(query, "data", told.data);
+    }
+    tide_foreign_bind_i64(query, "digest", digest_told(&told));
+    tide_foreign_bind_i64(query, "timestamp", told.timestamp_ms);
     tide_foreign_bind_i64(query, "processed", is_processed ? 1 : 0);
     tide_foreign_bind_i64(query, "stamp", (int64_t)event->stamp.time);
     tide_foreign_bind_blob(query, "body", bytes);
     return tide_foreign_run(query, NULL, err);
+}
+
+/* 0: its data is not known. */
+static int64_t digest_data_of(const tide_event *event, tide_status is_known,
+                              const tide_buffer *data)
+{
+    char id[TIDE_UUID_TEXT_SIZE];
+    tide_event_id(id, event);
+    return is_known == TIDE_OK ? digest_data(tide_view_of(id), tide_buffer_view(data)) : 0;
 }
 
 tide_status tide_log_set_processed(const tide_desk *desk, const tide_event *event, tide_error *err)
@@ -233,6 +279,7 @@ tide_status tide_log_set_processed(const tide_desk *desk, const tide_event *even
     TIDE_TRY(is_known);
     if (is_known == TIDE_OK)
         tide_foreign_bind_text(query, "data", tide_buffer_view(&data));
+    tide_foreign_bind_i64(query, "digest", digest_data_of(event, is_known, &data));
     bind_origin(query, &event->origin, event->epoch);
     tide_foreign_bind_i64(query, "seq", event->seq);
     return tide_foreign_run(query, NULL, err);
@@ -301,6 +348,7 @@ tide_status tide_log_fill_waiting(tide_desk *desk, tide_error *err)
             continue;
         TIDE_TRY(tide_foreign_start(&put, desk->tx, TIDE_TEMPLATE_APPLY_EVENT_DATA_PUT->text, err,
                                     tide_bind_view("data", tide_buffer_view(&data))));
+        tide_foreign_bind_i64(put, "digest", digest_data_of(&event, TIDE_OK, &data));
         bind_origin(put, &event.origin, event.epoch);
         tide_foreign_bind_i64(put, "seq", event.seq);
         TIDE_TRY(tide_foreign_run(put, NULL, err));
@@ -456,7 +504,9 @@ static tide_status give_events(const read_call *call, tide_foreign_tx *tx, tide_
     TIDE_EACH(tide_foreign_step(query, err)) {
         const int64_t seq = tide_foreign_col_i64(query);
         const int64_t cut = tide_foreign_col_i64(query);
-        TIDE_TRY(call->fn(call->arg, tide_foreign_col_bytes(query), seq, cut, err));
+        const tide_view body = tide_foreign_col_bytes(query);
+        TIDE_TRY(tide_event_check(body, call->origin, call->epoch, seq, cut, err));
+        TIDE_TRY(call->fn(call->arg, body, seq, cut, err));
     }
     return TIDE_OK;
 }

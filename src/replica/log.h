@@ -56,6 +56,22 @@ TIDE_MUST_CHECK tide_status tide_log_marks(tide_foreign_tx *tx, tide_mark_fn *fn
 /* Keep an event; one that is there already stays as it is. */
 TIDE_MUST_CHECK tide_status tide_log_put(tide_desk *desk, const tide_event *event, tide_view bytes,
                                          bool is_processed, tide_error *err);
+/* What the columns of an event tell, for people and for peers that know no bodies. They have a digest in the row
+ * (core/value_digest.h): the XOR of theirs, so that data can follow. */
+typedef struct tide_told {
+    tide_view id;
+    tide_view operation;
+    tide_view record;
+    tide_view data; /* empty: not known yet */
+    int64_t timestamp_ms;
+    int64_t epoch;
+    int64_t seq;
+} tide_told;
+
+/* The next column of the row is the digest. TIDE_E_DAMAGED: these are not what was written. */
+TIDE_MUST_CHECK tide_status tide_log_check_told(const tide_told *told, tide_foreign_query *query,
+                                                tide_error *err);
+
 /* It is merged; its data can be told by now. */
 TIDE_MUST_CHECK tide_status tide_log_set_processed(const tide_desk *desk, const tide_event *event,
                                                    tide_error *err);

@@ -12,7 +12,7 @@
 #include "replica/node_parts.h"
 #include "tidemark_templates.h"
 
-enum { SCHEMA_VERSION = 5, SCHEMA_OLDEST = 3 }; /* earlier ones were in no release */
+enum { SCHEMA_VERSION = 6, SCHEMA_OLDEST = 3 }; /* earlier ones were in no release */
 
 /* What brings a file from version n to n + 1; forward only. */
 static const char *find_migration(int64_t version)
@@ -20,7 +20,7 @@ static const char *find_migration(int64_t version)
     const tide_template *const steps[SCHEMA_VERSION] = {
         TIDE_TEMPLATE_REPLICA_SCHEMA_1, TIDE_TEMPLATE_REPLICA_SCHEMA_2,
         TIDE_TEMPLATE_REPLICA_SCHEMA_3, TIDE_TEMPLATE_REPLICA_SCHEMA_4,
-        TIDE_TEMPLATE_REPLICA_SCHEMA_5};
+        TIDE_TEMPLATE_REPLICA_SCHEMA_5, TIDE_TEMPLATE_REPLICA_SCHEMA_6};
     return steps[version]->text;
 }
 

@@ -4,6 +4,7 @@
 
 #include "base/cleanup.h"
 #include "base/text/uuid.h"
+#include "replica/log.h"
 #include "replica/peer.h"
 #include "services/api/rpc.h"
 #include "tidemark_templates.h"
@@ -82,11 +83,21 @@ static tide_status check_request(const REPLICA(TableEventsRequest) * request, ti
     return TIDE_OK;
 }
 
-/* A text of the file, borrowed from the row, as a field. */
-static tide_status put_text(tide_buffer *event, uint32_t field, tide_foreign_query *query,
-                            tide_error *err)
+/* What the row tells, borrowed from it, held against its digest and its body. */
+static tide_status read_told(tide_told *out, tide_view *body, bool *is_processed,
+                             const tide_origin_mark *mark, tide_foreign_query *query,
+                             tide_error *err)
 {
-    return tide_rpc_put_bytes(event, field, tide_foreign_col_bytes(query), err);
+    *out = (tide_told){.epoch = mark->epoch, .seq = tide_foreign_col_i64(query)};
+    out->id = tide_foreign_col_bytes(query);
+    out->operation = tide_foreign_col_bytes(query);
+    out->record = tide_foreign_col_bytes(query);
+    out->data = tide_foreign_col_bytes(query);
+    out->timestamp_ms = tide_foreign_col_i64(query);
+    *is_processed = tide_foreign_col_i64(query) != 0;
+    *body = tide_foreign_col_bytes(query);
+    TIDE_TRY(tide_log_check_told(out, query, err));
+    return tide_event_check(*body, &mark->origin, mark->epoch, out->seq, 0, err);
 }
 
 static tide_status put_event(paging *p, const tide_origin_mark *mark, tide_foreign_query *query,
@@ -98,14 +109,18 @@ static tide_status put_event(paging *p, const tide_origin_mark *mark, tide_forei
     TIDE_CLEANUP(tide_buffer_done) tide_buffer event = tide_buffer_of(TIDE_RPC_RESPONSE_MAX);
     memcpy(id.bytes, mark->origin.bytes, TIDE_NODE_LEN);
     tide_uuid_format(&id, origin);
-    rest.origin_seq = tide_foreign_col_i64(query);
-    TIDE_TRY(put_text(&event, 1, query, err));
-    TIDE_TRY(put_text(&event, 3, query, err));
-    TIDE_TRY(put_text(&event, 4, query, err));
-    TIDE_TRY(put_text(&event, 5, query, err));
-    rest.timestamp = tide_foreign_col_i64(query);
-    rest.processed = tide_foreign_col_i64(query) != 0;
-    TIDE_TRY(put_text(&event, 11, query, err));
+    tide_told told;
+    tide_view body;
+    bool is_processed = false;
+    TIDE_TRY(read_told(&told, &body, &is_processed, mark, query, err));
+    TIDE_TRY(tide_rpc_put_bytes(&event, 1, told.id, err));
+    TIDE_TRY(tide_rpc_put_bytes(&event, 3, told.operation, err));
+    TIDE_TRY(tide_rpc_put_bytes(&event, 4, told.record, err));
+    TIDE_TRY(tide_rpc_put_bytes(&event, 5, told.data, err));
+    rest.origin_seq = told.seq;
+    rest.timestamp = told.timestamp_ms;
+    rest.processed = is_processed;
+    TIDE_TRY(tide_rpc_put_bytes(&event, 11, body, err));
     rest.table_name = p->request->table;
     rest.origin_node_id = origin;
     rest.epoch = mark->epoch;
