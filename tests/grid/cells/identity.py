@@ -5,6 +5,7 @@ Contact is the opening of the store, by `tidemark serve`."""
 import glob
 import os
 import shutil
+import struct
 
 from frame.grid import JOURNAL, WORK
 from frame.store_faults import NO_LOG, NO_METRIC
@@ -13,6 +14,13 @@ from frame.table import Mark, cannot, cell
 
 EPOCH = r"tidemark_store_(epoch|session)"
 NO_CUT = "a marker that is behind the file, or missing, is no evidence of a cut"
+
+
+# src/store/identity_marker.c: form, session, mark, epoch, is_logged, count of slots; a slot has a
+# name and a number.
+HEAD = struct.Struct("=8s40sqqqq")
+SLOT = struct.Struct("=56sq")
+SLOTS_AT = 128
 
 
 class Marked:
@@ -27,13 +35,17 @@ class Marked:
         self.write()
 
     def marker(self):
-        """(path, session, mark, epoch)"""
+        """(path, session, how much commits have raised in it, epoch)"""
         session = self.w.identity()[0]
         for path in glob.glob(self.g.path("state/identity-markers/*")):
-            with open(path, encoding="utf-8") as file:
-                fields = file.read().split()
-            if fields and fields[0] == session:
-                return path, fields[0], int(fields[1]), int(fields[2])
+            with open(path, "rb") as file:
+                page = file.read()
+            if len(page) < SLOTS_AT:
+                continue
+            form, named, mark, epoch, _, count = HEAD.unpack_from(page)
+            if form == b"TIDEMRK1" and named.rstrip(b"\0").decode() == session:
+                lasts = [SLOT.unpack_from(page, SLOTS_AT + i * SLOT.size)[1] for i in range(count)]
+                return path, session, mark + sum(lasts), epoch
         return None
 
     def write(self):

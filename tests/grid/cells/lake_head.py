@@ -79,7 +79,7 @@ def other_wiped(g):
     return g.verdict_of(lake_faults.serve_of_wiped(g, SqliteLake(g)))
 
 
-@cell("lake-head", "other-copied", "refuses E_NOT_FOUND", mark=Mark("security", NO_LOG))
+@cell("lake-head", "other-copied", "refuses E_NOT_FOUND")
 def other_copied(g):
     """The metabase becomes a copy of another one, which does not have the base."""
     other = SqliteLake(g, name="other.db")
