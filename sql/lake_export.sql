@@ -62,6 +62,29 @@ CREATE TABLE ducklake_sort_expression (sort_id bigint, table_id bigint, sort_key
 -- template: lake_file_insert
 INSERT INTO {{table}} VALUES ({{each columns ,}}?{{n}}{{end}});
 
+-- template: lake_file_places
+-- Every data and delete file: where it is (relative to the lake's data directory, or absolute), and where the copy has it. What lies outside gets a name of its own.
+WITH place AS (
+    SELECT t.table_id,
+           CASE WHEN t.path_is_relative THEN coalesce(s.path, '') || t.path ELSE t.path END AS source,
+           CASE WHEN s.path_is_relative THEN s.path ELSE 'schema-' || s.schema_id || '/' END || CASE WHEN t.path_is_relative THEN t.path ELSE 'table-' || t.table_id || '/' END AS target
+    FROM ducklake_table t LEFT JOIN ducklake_schema s ON s.schema_id = t.schema_id GROUP BY t.table_id)
+SELECT CASE WHEN f.path_is_relative THEN p.source || f.path ELSE f.path END,
+       p.target || CASE WHEN f.path_is_relative THEN f.path ELSE 'added-' || f.id || '.parquet' END
+FROM (SELECT data_file_id AS id, table_id, path, path_is_relative FROM ducklake_data_file
+      UNION ALL SELECT delete_file_id, table_id, path, path_is_relative FROM ducklake_delete_file) f
+JOIN place p ON p.table_id = f.table_id;
+
+-- template: lake_file_owns
+-- The file's own data directory, and in it the places of lake_file_places.
+UPDATE ducklake_data_file SET path = 'added-' || data_file_id || '.parquet', path_is_relative = 1 WHERE NOT path_is_relative;
+UPDATE ducklake_delete_file SET path = 'added-' || delete_file_id || '.parquet', path_is_relative = 1 WHERE NOT path_is_relative;
+UPDATE ducklake_table SET path = 'table-' || table_id || '/', path_is_relative = 1 WHERE NOT path_is_relative;
+UPDATE ducklake_schema SET path = 'schema-' || schema_id || '/', path_is_relative = 1 WHERE NOT path_is_relative;
+
+-- template: lake_file_directory
+UPDATE ducklake_metadata SET value = ?1 WHERE key = 'data_path';
+
 -- statement: lake_export_metadata
 SELECT r.key, r.value, r.scope, r.scope_id FROM ducklake_metadata r WHERE r.catalog_id IN (0, :catalog_id) ORDER BY r.catalog_id, r.key;
 

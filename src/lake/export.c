@@ -6,6 +6,7 @@
 #include <libgen.h>
 #include <limits.h>
 #include <stdio.h>
+#include <stdlib.h>
 #include <string.h>
 #include <sys/stat.h>
 
@@ -16,6 +17,7 @@
 #include "base/cleanup.h"
 #include "base/text/timefmt.h"
 #include "base/text/uuid.h"
+#include "lake/export_files.h"
 #include "lake/lake_parts.h"
 #include "store/foreign/foreign_db.h"
 #include "store/sql_template.h"
@@ -64,6 +66,8 @@ typedef struct exporting {
     tide_lake *lake;
     const char *catalog_name;
     tide_lake_catalog catalog;
+    char data_dir[PATH_MAX]; /* its own, with a slash at its end; "": the lake's */
+    bool is_dir_empty;       /* in the beginning */
     tide_foreign_tx *file;
     tide_lake_exported out;
 } exporting;
@@ -169,7 +173,10 @@ static tide_status fill_file(tide_foreign_tx *tx, void *arg, tide_error *err)
 {
     exporting *e = arg;
     e->file = tx;
-    return tide_store_read(e->lake->store, copy_all, e, err);
+    TIDE_TRY(tide_store_read(e->lake->store, copy_all, e, err));
+    if (!e->data_dir[0])
+        return TIDE_OK;
+    return tide_lake_export_files(tx, e->lake->data_dir, e->data_dir, &e->out.files, err);
 }
 
 /* ---- the file ---- */
@@ -278,8 +285,40 @@ static tide_status write_file(exporting *e, const char *partial, tide_error *err
     return tide_foreign_write(app, fill_file, e, err);
 }
 
-tide_status tide_lake_export(tide_lake *lake, const char *catalog, const char *path, bool is_forced,
-                             tide_lake_exported *out, tide_error *err)
+/* Absolute, with a slash at its end. Within the lake's it would be cleaned up with it. */
+static tide_status name_directory(exporting *e, const char *path,
+                                  const tide_lake_export_options *options, tide_error *err)
+{
+    char here[PATH_MAX] = "";
+    char *out = e->data_dir;
+    if (options->is_reference)
+        return TIDE_OK;
+    const char *given = options->data_dir ? options->data_dir : path;
+    if (given[0] != '/' && !getcwd(here, sizeof here))
+        return fail_errno("find", ".", err);
+    const size_t len = strlen(given);
+    const int written = snprintf(out, PATH_MAX, "%s%s%s%s", here, here[0] ? "/" : "", given,
+                                 !options->data_dir                 ? ".files/"
+                                 : len > 0 && given[len - 1] == '/' ? ""
+                                                                    : "/");
+    if (written >= PATH_MAX)
+        return tide_fail(err, TIDE_E_INVALID, "the name of the directory is too long");
+    TIDE_TRY(tide_lake_export_directory(out, options->is_forced, &e->is_dir_empty, err));
+    char real[PATH_MAX];
+    char real_lake[PATH_MAX];
+    if (!realpath(out, real) || !realpath(e->lake->data_dir, real_lake))
+        return fail_errno("find", out, err);
+    const size_t lake_len = strlen(real_lake);
+    if (strncmp(real, real_lake, lake_len) == 0 && (real[lake_len] == '/' || !real[lake_len]))
+        return tide_fail(err, TIDE_E_INVALID,
+                         "%s is within the lake's data directory: name another one with --data",
+                         out);
+    return TIDE_OK;
+}
+
+tide_status tide_lake_export(tide_lake *lake, const char *catalog, const char *path,
+                             const tide_lake_export_options *options, tide_lake_exported *out,
+                             tide_error *err)
 {
     char token[TIDE_UUID_TEXT_SIZE];
     char partial[PATH_MAX];
@@ -288,13 +327,16 @@ tide_status tide_lake_export(tide_lake *lake, const char *catalog, const char *p
     tide_uuid_format(&uuid, token);
     if (snprintf(partial, sizeof partial, "%s.%s.partial", path, token) >= (int)sizeof partial)
         return tide_fail(err, TIDE_E_INVALID, "the name of the file is too long");
-    TIDE_TRY(check_target(path, is_forced, err));
-    remove_leftovers(path, tide_store_env(lake->store));
+    TIDE_TRY(check_target(path, options->is_forced, err));
     exporting e = {.lake = lake, .catalog_name = catalog};
+    TIDE_TRY(name_directory(&e, path, options, err));
+    remove_leftovers(path, tide_store_env(lake->store));
     tide_status status = write_file(&e, partial, err);
     if (status >= TIDE_OK)
-        status = publish(partial, path, is_forced, err);
+        status = publish(partial, path, options->is_forced, err);
     (void)unlink(partial); /* gone already where it was renamed */
+    if (status < TIDE_OK && e.is_dir_empty)
+        tide_lake_export_undo(e.data_dir);
     TIDE_TRY(status);
     *out = e.out;
     return TIDE_OK;

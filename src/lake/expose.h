@@ -9,7 +9,9 @@
  * On an exposed catalog our own commits come together, every TIDE_LAKE_TURN_US: a stock client needs a while without commits between reading and
  * writing, and gives up after ten tries.
  *
- * Exporting writes a SQLite file with the same tables, all snapshots of a catalog, forks made flat: nothing in it needs our store. Data files are where they are.
+ * Exporting writes a SQLite file with the same tables, all snapshots of a catalog, forks made flat: nothing in it needs our store. It
+ * owns its data files: hard links, else copies, in a directory of its own, so that a client that cleans up there removes nothing of the lake's. With is_reference its data
+ * path is the lake's own: for readers alone.
  *
  * Survives: exposing is one transaction. The exported file appears whole, or not at all; what an export that died has left beside it goes with the next one to that
  * name, when nobody has touched it for an hour. Threads: as the store. */
@@ -45,10 +47,17 @@ typedef struct tide_lake_exported {
     int64_t snapshot_id; /* the newest one in it */
     int64_t snapshots;
     int64_t tables; /* that live at it */
+    int64_t files;  /* linked or copied */
 } tide_lake_exported;
 
-/* Write a catalog file beside its name, and give it the name when it is whole and synced. is_forced: a file of that name is replaced.
- * TIDE_E_EXISTS: there is one. TIDE_E_NOT_FOUND: no such catalog, no such directory. TIDE_E_FULL, TIDE_E_IO, TIDE_E_DENIED. */
+typedef struct tide_lake_export_options {
+    const char *data_dir; /* NULL: "PATH.files" */
+    bool is_reference;    /* the lake's own files, and no directory */
+    bool is_forced; /* replace a file of that name, and take over a directory that is not empty */
+} tide_lake_export_options;
+
+/* Write a catalog file beside its name, and give it the name when it and its data files are whole and synced. TIDE_E_EXISTS: there is one, or the directory is not
+ * empty. TIDE_E_NOT_FOUND: no such catalog, no such directory, a data file is missing. TIDE_E_INVALID: data_dir is within the lake's. TIDE_E_FULL, TIDE_E_IO, TIDE_E_DENIED. */
 TIDE_MUST_CHECK tide_status tide_lake_export(tide_lake *lake, const char *catalog, const char *path,
-                                             bool is_forced, tide_lake_exported *out,
-                                             tide_error *err);
+                                             const tide_lake_export_options *options,
+                                             tide_lake_exported *out, tide_error *err);

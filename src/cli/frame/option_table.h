@@ -157,6 +157,8 @@ enum {
     X(CONFLICT_RETENTION, "conflict-retention", 0, "DURATION", NULL, NULL, DURATION, 0,            \
       TIDE_CLI_DURATION_MAX,                                                                       \
       "keep for stock clients what expired snapshots changed, for so long (default 7d)")           \
+    X(REFERENCE, "reference", 0, NULL, NULL, NULL, FLAG, 0, 0,                                     \
+      "name the lake's own data files, without copies: for readers alone")                         \
     X(FILES, "files", 0, NULL, NULL, NULL, FLAG, 0, 0,                                             \
       "also compare every data and delete file with its digest")                                   \
     X(RECORD_DIGESTS, "record-digests", 0, NULL, NULL, NULL, FLAG, 0, 0,                           \

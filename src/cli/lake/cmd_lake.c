@@ -99,18 +99,33 @@ static tide_status cli_lake_export(tide_cli *cli, tide_error *err)
     TIDE_CLEANUP(tide_cli_close_lake) tide_cli_metabase metabase = {0};
     TIDE_TRY(tide_cli_open_lake(cli, &metabase, EXPORT_US, err));
     tide_lake_exported exported = {0};
-    TIDE_TRY(tide_lake_export(metabase.lake, name.catalog, cli->args[1],
-                              tide_cli_is_given(cli, TIDE_CLI_FORCE), &exported, err));
+    const tide_lake_export_options options = {
+        .data_dir = tide_cli_text(cli, TIDE_CLI_DATA),
+        .is_reference = tide_cli_is_given(cli, TIDE_CLI_REFERENCE),
+        .is_forced = tide_cli_is_given(cli, TIDE_CLI_FORCE),
+    };
+    if (options.is_reference && options.data_dir)
+        return tide_fail(err, TIDE_E_INVALID,
+                         "--reference names the lake's own files, --data a directory for copies: "
+                         "give one of them");
+    TIDE_TRY(tide_lake_export(metabase.lake, name.catalog, cli->args[1], &options, &exported, err));
+    if (options.is_reference)
+        (void)fputs("tidemark: lake export: the copy names the lake's own files: attach it "
+                    "READ_ONLY, since a client that cleans up there deletes what the lake needs\n",
+                    stderr);
     if (!cli->out.is_json) {
         tide_cli_print(cli->out.file,
-                       "%s: snapshot %" PRId64 ", %" PRId64 " snapshots, %" PRId64 " tables\n",
-                       cli->args[1], exported.snapshot_id, exported.snapshots, exported.tables);
+                       "%s: snapshot %" PRId64 ", %" PRId64 " snapshots, %" PRId64
+                       " tables, %" PRId64 " files\n",
+                       cli->args[1], exported.snapshot_id, exported.snapshots, exported.tables,
+                       exported.files);
         return TIDE_OK;
     }
     tide_cli_json_begin(&cli->out);
     tide_cli_json_i64(&cli->out, "snapshot_id", exported.snapshot_id);
     tide_cli_json_i64(&cli->out, "snapshots", exported.snapshots);
     tide_cli_json_i64(&cli->out, "tables", exported.tables);
+    tide_cli_json_i64(&cli->out, "files", exported.files);
     return tide_cli_json_end(&cli->out, err);
 }
 
@@ -401,12 +416,6 @@ static tide_status verify(tide_cli *cli, tide_error *err)
     const char *catalog = cli->arg_count > 0 ? name.catalog : NULL;
     const bool is_recording = tide_cli_is_given(cli, TIDE_CLI_RECORD_DIGESTS);
     const bool has_files = is_recording || tide_cli_is_given(cli, TIDE_CLI_FILES);
-    if (cli->out.is_json && !has_files) {
-        TIDE_CLEANUP(tide_buffer_done) tide_buffer bytes = tide_buffer_of(TIDE_RPC_RESPONSE_MAX);
-        const tide_status found = tide_lake_message_verify(&bytes, metabase.lake, catalog, err);
-        return tide_cli_print_found(&cli->out, &tidemark__lake__v1__verify_response__descriptor,
-                                    &bytes, found, err);
-    }
     tide_status status =
         tide_lake_check_history(metabase.lake, catalog, print_finding, cli, &checked, err);
     if (status < TIDE_OK && status != TIDE_E_DAMAGED)
@@ -426,6 +435,7 @@ static tide_status verify(tide_cli *cli, tide_error *err)
         tide_cli_json_i64(&cli->out, "catalogs", checked.catalogs);
         tide_cli_json_i64(&cli->out, "snapshots", checked.snapshots);
         tide_cli_json_i64(&cli->out, "rows", checked.rows);
+        tide_cli_json_i64(&cli->out, "files", files.checked + files.unchecked);
         tide_cli_json_i64(&cli->out, "findings", checked.findings);
         if (has_files) {
             tide_cli_json_text(&cli->out, "status", status < TIDE_OK ? "damaged" : "sound");
@@ -647,13 +657,19 @@ static const tide_cli_verb verbs[] = {
      .run = cli_lake_unexpose},
     {.name = "export",
      .arguments = "CATALOG FILE",
-     .takes = TIDE_CLI_LIST(FORCE),
-     .overrides =
-         TIDE_CLI_OVERRIDES({.id = TIDE_CLI_FORCE, .help = "replace a file that is there"}),
+     .takes = TIDE_CLI_LIST(DATA, REFERENCE, FORCE),
+     .overrides = TIDE_CLI_OVERRIDES(
+         {.id = TIDE_CLI_DATA,
+          .value = "DIR",
+          .help = "directory for its data files: hard links, else copies (default FILE.files)"},
+         {.id = TIDE_CLI_FORCE,
+          .help = "replace a file that is there, and take over a directory that is not empty"}),
      .summary = "write a catalog file (SQLite) that a stock DuckLake client reads",
-     .details = "All snapshots, forks made flat; data files stay where they are. A client attaches "
+     .details = "All snapshots, forks made flat, with data files of its own: what a client does "
+                "there does not touch the lake.\n"
+                "With --reference it names the lake's files, for readers alone. A client attaches "
                 "with\n"
-                "    ATTACH 'ducklake:sqlite:FILE' AS lake (READ_ONLY)",
+                "    ATTACH 'ducklake:sqlite:FILE' AS lake",
      .run = cli_lake_export},
     {.name = "verify",
      .arguments = "[CATALOG]",

@@ -77,13 +77,17 @@ static void make_history(lake_case *l)
     lake_insert(l, "books", "main", "t", 6);
 }
 
+/* Files are rows alone here, but where a case makes some. */
+static const tide_lake_export_options referring = {.is_reference = true};
+static const tide_lake_export_options replacing = {.is_reference = true, .is_forced = true};
+
 static void export_to(lake_case *l, const char *catalog, char path[TEMPDIR_PATH_MAX])
 {
     tide_lake_exported out;
     char name[64];
     (void)snprintf(name, sizeof name, "%s.sqlite", catalog);
     tempdir_join(&l->t->dir, name, path);
-    assert_ok_err(tide_lake_export(l->lake, catalog, path, false, &out, &l->err), &l->err);
+    assert_ok_err(tide_lake_export(l->lake, catalog, path, &referring, &out, &l->err), &l->err);
     assert_int_equal(out.snapshot_id, lake_head(l, catalog));
 }
 
@@ -143,7 +147,8 @@ static void an_exported_file_has_the_rows_of_the_views(void **state)
             "WHEN 'timestamptz' THEN 'to_char(' || column_name::text || ' AT TIME ZONE ''UTC'', "
             "''YYYY-MM-DD HH24:MI:SS.US'') || ''+00''' ELSE column_name::text END, ', ' ORDER BY "
             "ordinal_position) FROM information_schema.columns WHERE table_schema = '%s' AND "
-            "table_name <> 'ducklake_files_scheduled_for_deletion' GROUP BY 1 ORDER BY 1",
+            "table_name <> 'ducklake_files_scheduled_for_deletion' AND column_name <> 'ctid' GROUP "
+            "BY 1 ORDER BY 1",
             schema);
         int compared = 0;
         for (char *at = tables, *next; *at; at = next + 1, compared++) {
@@ -210,17 +215,18 @@ static void an_export_replaces_nothing_that_it_was_not_told_to(void **state)
     char nowhere[TEMPDIR_PATH_MAX];
     lake_catalog(&l, "books");
     export_to(&l, "books", path);
-    assert_status(TIDE_E_EXISTS, tide_lake_export(l.lake, "books", path, false, &out, &l.err));
-    assert_status(TIDE_E_NOT_FOUND, tide_lake_export(l.lake, "nobody", path, true, &out, &l.err));
+    assert_status(TIDE_E_EXISTS, tide_lake_export(l.lake, "books", path, &referring, &out, &l.err));
+    assert_status(TIDE_E_NOT_FOUND,
+                  tide_lake_export(l.lake, "nobody", path, &replacing, &out, &l.err));
     lake_table(&l, "books", "main", "t");
-    assert_ok_err(tide_lake_export(l.lake, "books", path, true, &out, &l.err), &l.err);
+    assert_ok_err(tide_lake_export(l.lake, "books", path, &replacing, &out, &l.err), &l.err);
     assert_int_equal(out.tables, 1);
     sqlite3 *db = open_file(path);
     assert_int_equal(file_number(db, "SELECT count(*) FROM ducklake_table"), 1);
     (void)sqlite3_close(db);
     tempdir_join(&l.t->dir, "no/such/file", nowhere);
     assert_status(TIDE_E_NOT_FOUND,
-                  tide_lake_export(l.lake, "books", nowhere, false, &out, &l.err));
+                  tide_lake_export(l.lake, "books", nowhere, &referring, &out, &l.err));
     /* Somebody has the file open, with a log beside it. */
     char log[TEMPDIR_PATH_MAX + 8];
     (void)snprintf(log, sizeof log, "%s-wal", path);
@@ -228,7 +234,7 @@ static void an_export_replaces_nothing_that_it_was_not_told_to(void **state)
     assert_non_null(held);
     assert_true(fputs("frames", held) >= 0);
     (void)fclose(held);
-    assert_status(TIDE_E_BUSY, tide_lake_export(l.lake, "books", path, true, &out, &l.err));
+    assert_status(TIDE_E_BUSY, tide_lake_export(l.lake, "books", path, &replacing, &out, &l.err));
     assert_int_equal(unlink(log), 0);
     lake_case_done(&l);
 }
@@ -251,6 +257,100 @@ static bool is_there(lake_case *l, const char *name)
     char path[TEMPDIR_PATH_MAX];
     tempdir_join(&l->t->dir, name, path);
     return access(path, F_OK) == 0;
+}
+
+/* The data files of an exported file, one per line, below a directory. */
+static char *files_of(const char *path)
+{
+    sqlite3 *db = open_file(path);
+    char *files = file_rows(
+        db, "SELECT s.path || t.path || f.path FROM (SELECT table_id, path FROM ducklake_data_file "
+            "UNION ALL SELECT table_id, path FROM ducklake_delete_file) f JOIN (SELECT DISTINCT "
+            "table_id, schema_id, path FROM ducklake_table) t USING (table_id) JOIN "
+            "ducklake_schema s USING (schema_id) ORDER BY 1");
+    (void)sqlite3_close(db);
+    return files;
+}
+
+typedef void file_fn(const char *path);
+
+static void each_file(const char *files, const char *dir, file_fn *fn)
+{
+    for (const char *at = files; *at; at = strchr(at, '\n') + 1) {
+        char path[2 * TEMPDIR_PATH_MAX];
+        (void)snprintf(path, sizeof path, "%s%.*s", dir, (int)strcspn(at, "\n"), at);
+        fn(path);
+    }
+}
+
+static void make_file(const char *path)
+{
+    char part[2 * TEMPDIR_PATH_MAX];
+    (void)snprintf(part, sizeof part, "%s", path);
+    for (char *slash = strchr(part + 1, '/'); slash; slash = strchr(slash + 1, '/')) {
+        *slash = '\0';
+        (void)mkdir(part, 0755);
+        *slash = '/';
+    }
+    FILE *file = fopen(path, "w");
+    assert_non_null(file);
+    assert_true(fputs(path, file) >= 0);
+    assert_int_equal(fclose(file), 0);
+}
+
+static void expect_file(const char *path)
+{
+    assert_int_equal(access(path, R_OK), 0);
+}
+
+static void remove_file(const char *path)
+{
+    assert_int_equal(unlink(path), 0);
+}
+
+/* Seen: a clean-up of a stock client on the copy deleted files of the lake. */
+static void an_export_owns_its_files(void **state)
+{
+    lake_case l = lake_case_open(state);
+    tide_lake_exported out;
+    char path[TEMPDIR_PATH_MAX];
+    char owned[TEMPDIR_PATH_MAX];
+    char own_dir[TEMPDIR_PATH_MAX + 8];
+    char wanted[TEMPDIR_PATH_MAX + 16];
+    make_history(&l);
+    export_to(&l, "draft", path);
+    TIDE_CLEANUP(tide_freep) char *files = files_of(path);
+    const char *lake_dir = tide_lake_data_dir(l.lake);
+    tempdir_join(&l.t->dir, "owned.sqlite", owned);
+    (void)snprintf(own_dir, sizeof own_dir, "%s.files/", owned);
+    /* A file that is not there is no file to hand over. */
+    const tide_lake_export_options owning = {.data_dir = NULL};
+    assert_status(TIDE_E_NOT_FOUND,
+                  tide_lake_export(l.lake, "draft", owned, &owning, &out, &l.err));
+    assert_int_not_equal(access(owned, F_OK), 0);
+    each_file(files, lake_dir, make_file);
+    const tide_lake_export_options within = {.data_dir = lake_dir, .is_forced = true};
+    assert_status(TIDE_E_INVALID, tide_lake_export(l.lake, "draft", owned, &within, &out, &l.err));
+    assert_ok_err(tide_lake_export(l.lake, "draft", owned, &owning, &out, &l.err), &l.err);
+    TIDE_CLEANUP(tide_freep) char *same = files_of(owned);
+    assert_string_equal(same, files);
+    assert_true(out.files > 2);
+    sqlite3 *db = open_file(owned);
+    TIDE_CLEANUP(tide_freep)
+    char *data_path = file_rows(db, "SELECT value FROM ducklake_metadata WHERE key = 'data_path'");
+    (void)sqlite3_close(db);
+    (void)snprintf(wanted, sizeof wanted, "%s\n", own_dir);
+    assert_string_equal(data_path, wanted);
+    each_file(files, own_dir, expect_file);
+    each_file(files, own_dir, remove_file); /* as a client cleans up */
+    each_file(files, lake_dir, expect_file);
+    /* Again, over what is there. */
+    const tide_lake_export_options again = {.is_forced = true};
+    assert_ok_err(tide_lake_export(l.lake, "draft", owned, &again, &out, &l.err), &l.err);
+    each_file(files, own_dir, expect_file);
+    assert_int_equal(unlink(owned), 0);
+    assert_status(TIDE_E_EXISTS, tide_lake_export(l.lake, "draft", owned, &owning, &out, &l.err));
+    lake_case_done(&l);
 }
 
 /* An export that was killed leaves a file that nobody knows the name of. */
@@ -372,6 +472,7 @@ TEST_FILE()
         STORE_CASE_SQLITE(an_export_replaces_nothing_that_it_was_not_told_to),
         STORE_CASE_SQLITE(what_a_dead_export_has_left_goes_with_the_next),
         STORE_CASE(bounds_of_columns_hold_for_all_files_also_in_forks),
+        STORE_CASE(an_export_owns_its_files),
         STORE_CASE(bounds_of_a_column_that_came_later_are_not_known),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
