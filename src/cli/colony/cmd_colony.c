@@ -155,22 +155,18 @@ static tide_status cli_agents_put(const tide_cli_agents *agents, tide_store *sto
 
 /* ---- agents ---- */
 
-static tide_status change(tide_cli *cli, const char *method, const ProtobufCMessage *request,
-                          tide_store_mode mode, const char *result, tide_error *err)
+static tide_status print_agent(tide_cli *cli, const ProtobufCMessage *response, const char *result,
+                               tide_error *err)
 {
-    TIDE_CLEANUP(tide_cli_colony_done) tide_cli_colony colony = {.store = NULL};
-    ProtobufCMessage *response = NULL;
-    TIDE_TRY(tide_cli_colony_open(cli, &colony, mode, false, err));
-    TIDE_TRY(tide_cli_colony_call(&colony, method, request,
-                                  &tidemark__colony__v1__agent__descriptor, &response, err));
-    tide_status status = TIDE_OK;
     if (cli->out.is_json)
-        status = tide_cli_print_message(&cli->out, response, err);
-    else
-        tide_cli_print(cli->out.file, "%s: %s\n", ((const COLONY(Agent) *)response)->agent_id,
-                       result);
-    protobuf_c_message_free_unpacked(response, NULL);
-    return status;
+        return tide_cli_print_message(&cli->out, response, err);
+    tide_cli_print(cli->out.file, "%s: %s\n", ((const COLONY(Agent) *)response)->agent_id, result);
+    return TIDE_OK;
+}
+
+static tide_status print_added(tide_cli *cli, const ProtobufCMessage *response, tide_error *err)
+{
+    return print_agent(cli, response, "is polled", err);
 }
 
 static tide_status cli_colony_agent_add(tide_cli *cli, tide_error *err)
@@ -178,19 +174,26 @@ static tide_status cli_colony_agent_add(tide_cli *cli, tide_error *err)
     COLONY(PutAgentRequest) request = COLONY_INIT(PUT_AGENT_REQUEST);
     request.agent_id = (char *)cli->args[0];
     request.address = (char *)cli->args[1];
-    return change(cli, "PutAgent", &request.base, TIDE_STORE_CREATE, "is polled", err);
+    return tide_cli_colony_ask_with(cli, TIDE_STORE_CREATE, false, "PutAgent", &request.base,
+                                    &tidemark__colony__v1__agent__descriptor, print_added, err);
+}
+
+static tide_status print_removed(tide_cli *cli, const ProtobufCMessage *response, tide_error *err)
+{
+    return print_agent(cli, response, "is polled no more", err);
 }
 
 static tide_status cli_colony_agent_remove(tide_cli *cli, tide_error *err)
 {
     COLONY(RemoveAgentRequest) request = COLONY_INIT(REMOVE_AGENT_REQUEST);
     request.agent_id = (char *)cli->args[0];
-    return change(cli, "RemoveAgent", &request.base, TIDE_STORE_EXISTING, "is polled no more", err);
+    return tide_cli_colony_ask(cli, "RemoveAgent", &request.base,
+                               &tidemark__colony__v1__agent__descriptor, print_removed, err);
 }
 
-static tide_status print_all(tide_cli *cli, const COLONY(ListAgentsResponse) * list,
-                             tide_error *err)
+static tide_status print_all(tide_cli *cli, const ProtobufCMessage *response, tide_error *err)
 {
+    const COLONY(ListAgentsResponse) *list = (const COLONY(ListAgentsResponse) *)response;
     tide_cli_table table;
     if (cli->out.is_json) {
         for (size_t i = 0; i < list->n_agents; i++)
@@ -212,17 +215,11 @@ static tide_status print_all(tide_cli *cli, const COLONY(ListAgentsResponse) * l
 
 static tide_status cli_colony_agent_list(tide_cli *cli, tide_error *err)
 {
-    TIDE_CLEANUP(tide_cli_colony_done) tide_cli_colony colony = {.store = NULL};
-    ProtobufCMessage *response = NULL;
     COLONY(ListAgentsRequest) request = COLONY_INIT(LIST_AGENTS_REQUEST);
     request.with_removed = tide_cli_is_given(cli, TIDE_CLI_ALL);
-    TIDE_TRY(tide_cli_colony_open(cli, &colony, TIDE_STORE_EXISTING, false, err));
-    TIDE_TRY(tide_cli_colony_call(&colony, "ListAgents", &request.base,
-                                  &tidemark__colony__v1__list_agents_response__descriptor,
-                                  &response, err));
-    const tide_status status = print_all(cli, (const COLONY(ListAgentsResponse) *)response, err);
-    protobuf_c_message_free_unpacked(response, NULL);
-    return status;
+    return tide_cli_colony_ask(cli, "ListAgents", &request.base,
+                               &tidemark__colony__v1__list_agents_response__descriptor, print_all,
+                               err);
 }
 
 /* ---- positions ---- */
@@ -258,78 +255,65 @@ static tide_status print_list(tide_cli *cli, COLONY(Checkpoint) * *rows, size_t 
 
 /* ---- looking ---- */
 
-static tide_status list(tide_cli *cli, const char *agent_id, const char *data_type, bool needs_one,
-                        tide_error *err)
+static tide_status print_found(tide_cli *cli, const ProtobufCMessage *response, tide_error *err)
 {
-    TIDE_CLEANUP(tide_cli_colony_done) tide_cli_colony colony = {.store = NULL};
-    ProtobufCMessage *response = NULL;
-    COLONY(ListCheckpointsRequest) request = COLONY_INIT(LIST_CHECKPOINTS_REQUEST);
-    if (agent_id)
-        request.agent_id = (char *)agent_id;
-    if (data_type)
-        request.data_type = (char *)data_type;
-    request.with_closed = tide_cli_is_given(cli, TIDE_CLI_CLOSED);
-    TIDE_TRY(tide_cli_colony_open(cli, &colony, TIDE_STORE_EXISTING, false, err));
-    TIDE_TRY(tide_cli_colony_call(&colony, "ListCheckpoints", &request.base,
-                                  &tidemark__colony__v1__list_checkpoints_response__descriptor,
-                                  &response, err));
     const COLONY(ListCheckpointsResponse) *answer =
         (const COLONY(ListCheckpointsResponse) *)response;
-    tide_status status = print_list(cli, answer->checkpoints, answer->n_checkpoints, err);
-    if (status >= TIDE_OK && needs_one && answer->n_checkpoints == 0)
-        status = tide_fail(err, TIDE_NONE, "there is no checkpoint of '%s' and '%s'", agent_id,
-                           data_type);
-    protobuf_c_message_free_unpacked(response, NULL);
-    return status;
+    return print_list(cli, answer->checkpoints, answer->n_checkpoints, err);
+}
+
+static tide_status print_one(tide_cli *cli, const ProtobufCMessage *response, tide_error *err)
+{
+    if (((const COLONY(ListCheckpointsResponse) *)response)->n_checkpoints > 0)
+        return print_found(cli, response, err);
+    return tide_fail(err, TIDE_NONE, "there is no checkpoint of '%s' and '%s'", cli->args[0],
+                     cli->args[1]);
+}
+
+static tide_status look(tide_cli *cli, tide_cli_colony_fn *fn, tide_error *err)
+{
+    COLONY(ListCheckpointsRequest) request = COLONY_INIT(LIST_CHECKPOINTS_REQUEST);
+    request.agent_id = tide_cli_colony_text(cli->arg_count > 0 ? cli->args[0] : NULL);
+    request.data_type = tide_cli_colony_text(cli->arg_count > 1 ? cli->args[1] : NULL);
+    request.with_closed = tide_cli_is_given(cli, TIDE_CLI_CLOSED);
+    return tide_cli_colony_ask(cli, "ListCheckpoints", &request.base,
+                               &tidemark__colony__v1__list_checkpoints_response__descriptor, fn,
+                               err);
 }
 
 static tide_status cli_colony_checkpoint_list(tide_cli *cli, tide_error *err)
 {
-    return list(cli, cli->arg_count > 0 ? cli->args[0] : NULL,
-                cli->arg_count > 1 ? cli->args[1] : NULL, false, err);
+    return look(cli, print_found, err);
 }
 
 static tide_status cli_colony_checkpoint_show(tide_cli *cli, tide_error *err)
 {
-    return list(cli, cli->args[0], cli->args[1], true, err);
+    return look(cli, print_one, err);
 }
 
 /* ---- changing ---- */
 
-static tide_status open_links(tide_cli *cli, tide_cli_colony *colony, tide_error *err)
+static tide_status print_changed(tide_cli *cli, const ProtobufCMessage *response, tide_error *err)
 {
-    const tide_scheduler_security security = tide_cli_colony_security(cli);
-    TIDE_TRY(tide_agent_clients_open(&colony->links, &security, NULL, tide_env_system(), err));
-    colony->colony.links = colony->links;
-    return TIDE_OK;
+    const COLONY(ChangeCheckpointsResponse) *answer =
+        (const COLONY(ChangeCheckpointsResponse) *)response;
+    return print_list(cli, answer->checkpoints, answer->n_checkpoints, err);
 }
 
 static tide_status change_checkpoint(tide_cli *cli, const char *method,
                                      const ProtobufCMessage *request, bool asks_agent,
                                      tide_error *err)
 {
-    TIDE_CLEANUP(tide_cli_colony_done) tide_cli_colony colony = {.store = NULL};
-    ProtobufCMessage *response = NULL;
-    TIDE_TRY(tide_cli_colony_open(cli, &colony, TIDE_STORE_EXISTING, false, err));
-    if (asks_agent && !colony.remote)
-        TIDE_TRY(open_links(cli, &colony, err));
-    TIDE_TRY(tide_cli_colony_call(&colony, method, request,
-                                  &tidemark__colony__v1__change_checkpoints_response__descriptor,
-                                  &response, err));
-    const COLONY(ChangeCheckpointsResponse) *answer =
-        (const COLONY(ChangeCheckpointsResponse) *)response;
-    const tide_status status = print_list(cli, answer->checkpoints, answer->n_checkpoints, err);
-    protobuf_c_message_free_unpacked(response, NULL);
-    return status;
+    return tide_cli_colony_ask_with(cli, TIDE_STORE_EXISTING, asks_agent, method, request,
+                                    &tidemark__colony__v1__change_checkpoints_response__descriptor,
+                                    print_changed, err);
 }
 
 static tide_status cli_colony_checkpoint_reset(tide_cli *cli, tide_error *err)
 {
     COLONY(ResetCheckpointsRequest) request = COLONY_INIT(RESET_CHECKPOINTS_REQUEST);
-    if (cli->arg_count > 0)
-        request.agent_id = (char *)cli->args[0];
-    if (cli->arg_count > 1)
-        request.data_type = (char *)cli->args[1];
+    request.agent_id = tide_cli_colony_text(cli->arg_count > 0 ? cli->args[0] : NULL);
+    request.data_type = tide_cli_colony_text(cli->arg_count > 1 ? cli->args[1] : NULL);
     request.all = tide_cli_is_given(cli, TIDE_CLI_ALL);
     if (cli->arg_count == 0 && !request.all)
         return tide_fail(err, TIDE_E_INVALID, "which checkpoints? name an agent, or say --all");
@@ -349,18 +333,16 @@ static tide_status cli_colony_checkpoint_set(tide_cli *cli, tide_error *err)
 
 /* ---- audit ---- */
 
-static tide_status print_audit(tide_cli *cli, const COLONY(AuditResponse) * answer, tide_error *err)
+static tide_status print_audit(tide_cli *cli, const ProtobufCMessage *response, tide_error *err)
 {
+    const COLONY(AuditResponse) *answer = (const COLONY(AuditResponse) *)response;
     tide_cli_table table;
-    if (cli->out.is_json) {
-        for (size_t i = 0; i < answer->n_lines; i++)
-            TIDE_TRY(tide_cli_print_message(&cli->out, &answer->lines[i]->base, err));
-        return TIDE_OK;
-    }
+    for (size_t i = 0; i < answer->n_lines && cli->out.is_json; i++)
+        TIDE_TRY(tide_cli_print_message(&cli->out, &answer->lines[i]->base, err));
     tide_cli_table_begin(&table, &cli->out,
                          "AGENT,TYPE,SESSION,EPOCH#,FIRST#,HEAD#,STORED#,DEAD#,FILTERED#,VOID#,"
                          "LOST#,PENDING#,DIGEST,BALANCED,FINDING");
-    for (size_t i = 0; i < answer->n_lines; i++) {
+    for (size_t i = 0; i < answer->n_lines && !cli->out.is_json; i++) {
         const COLONY(AuditLine) *line = answer->lines[i];
         const COLONY(Ledger) *ledger = line->ledger;
         const uint64_t numbers[] = {line->epoch,    ledger->first, ledger->head,
@@ -376,33 +358,20 @@ static tide_status print_audit(tide_cli *cli, const COLONY(AuditResponse) * answ
         tide_cli_table_cell(&table, line->balanced ? "yes" : "NO");
         tide_cli_table_cell(&table, *line->finding ? line->finding : NULL);
     }
-    return tide_cli_table_done(&table, err);
+    TIDE_TRY(tide_cli_table_done(&table, err));
+    return answer->balanced ? TIDE_OK
+                            : tide_fail(err, TIDE_E_DAMAGED, "the ledger does not balance");
 }
 
 static tide_status cli_colony_audit(tide_cli *cli, tide_error *err)
 {
-    TIDE_CLEANUP(tide_cli_colony_done) tide_cli_colony colony = {.store = NULL};
-    ProtobufCMessage *response = NULL;
     COLONY(AuditRequest) request = COLONY_INIT(AUDIT_REQUEST);
-    const char *agent_id = tide_cli_text(cli, TIDE_CLI_AGENT);
-    const char *data_type = tide_cli_text(cli, TIDE_CLI_DATA_TYPE);
-    if (agent_id)
-        request.agent_id = (char *)agent_id;
-    if (data_type)
-        request.data_type = (char *)data_type;
+    request.agent_id = tide_cli_colony_text(tide_cli_text(cli, TIDE_CLI_AGENT));
+    request.data_type = tide_cli_colony_text(tide_cli_text(cli, TIDE_CLI_DATA_TYPE));
     request.without_agents = tide_cli_is_given(cli, TIDE_CLI_OFFLINE);
-    TIDE_TRY(tide_cli_colony_open(cli, &colony, TIDE_STORE_EXISTING, false, err));
-    if (!request.without_agents && !colony.remote)
-        TIDE_TRY(open_links(cli, &colony, err));
-    TIDE_TRY(tide_cli_colony_call(&colony, "Audit", &request.base,
-                                  &tidemark__colony__v1__audit_response__descriptor, &response,
-                                  err));
-    const COLONY(AuditResponse) *answer = (const COLONY(AuditResponse) *)response;
-    tide_status status = print_audit(cli, answer, err);
-    if (status >= TIDE_OK && !answer->balanced)
-        status = tide_fail(err, TIDE_E_DAMAGED, "the ledger does not balance");
-    protobuf_c_message_free_unpacked(response, NULL);
-    return status;
+    return tide_cli_colony_ask_with(
+        cli, TIDE_STORE_EXISTING, !request.without_agents, "Audit", &request.base,
+        &tidemark__colony__v1__audit_response__descriptor, print_audit, err);
 }
 
 /* ---- the daemon ---- */

@@ -17,10 +17,6 @@
 #include "colony/export.h"
 #include "colony/type.h"
 
-/* Receives the response of the colony. */
-typedef tide_status tide_cli_exported_fn(void *arg, const COLONY(ExportResponse) * response,
-                                         tide_error *err);
-
 /* ---- into a lake ---- */
 
 /*
@@ -415,24 +411,14 @@ static tide_status deliver(delivery *d, tide_error *err)
     return tide_cli_table_end(&d->table, status, err);
 }
 
-static tide_status cli_export_files(tide_cli *cli, char *dir, tide_cli_exported_fn *fn, void *arg,
+static tide_status cli_export_files(tide_cli *cli, char *dir, tide_cli_colony_fn *fn,
                                     tide_error *err)
 {
-    const char *data_type = tide_cli_text(cli, TIDE_CLI_DATA_TYPE);
     COLONY(ExportRequest) request = COLONY_INIT(EXPORT_REQUEST);
     request.directory = dir;
-    if (data_type)
-        request.data_type = (char *)data_type;
-    TIDE_CLEANUP(tide_cli_colony_done) tide_cli_colony colony = {.store = NULL};
-    ProtobufCMessage *response = NULL;
-    TIDE_TRY(tide_cli_colony_open(cli, &colony, TIDE_STORE_EXISTING, false, err));
-    TIDE_TRY(tide_cli_colony_call(&colony, "Export", &request.base,
-                                  &tidemark__colony__v1__export_response__descriptor, &response,
-                                  err));
-    const tide_status status =
-        fn ? fn(arg, (const COLONY(ExportResponse) *)response, err) : TIDE_OK;
-    protobuf_c_message_free_unpacked(response, NULL);
-    return status;
+    request.data_type = tide_cli_colony_text(tide_cli_text(cli, TIDE_CLI_DATA_TYPE));
+    return tide_cli_colony_ask(cli, "Export", &request.base,
+                               &tidemark__colony__v1__export_response__descriptor, fn, err);
 }
 
 static tide_status cli_export_lake(tide_cli *cli, tide_error *err)
@@ -445,13 +431,13 @@ static tide_status cli_export_lake(tide_cli *cli, tide_error *err)
     TIDE_TRY(tide_lake_check_name(d.schema, "schema", err));
     TIDE_TRY(open_catalog(&d, err));
     TIDE_TRY(choose_directory(&d, err));
-    TIDE_TRY(cli_export_files(cli, d.dir, NULL, NULL, err));
+    TIDE_TRY(cli_export_files(cli, d.dir, NULL, err));
     return deliver(&d, err);
 }
 
-static tide_status print_files(void *arg, const COLONY(ExportResponse) * answer, tide_error *err)
+static tide_status print_files(tide_cli *cli, const ProtobufCMessage *response, tide_error *err)
 {
-    tide_cli *cli = arg;
+    const COLONY(ExportResponse) *answer = (const COLONY(ExportResponse) *)response;
     tide_cli_table table;
     if (cli->out.is_json) {
         for (size_t i = 0; i < answer->n_files; i++)
@@ -480,7 +466,7 @@ static tide_status run_export(tide_cli *cli, tide_error *err)
                          "where to? --parquet DIR writes files, --lake URL --catalog NAME appends "
                          "to tables of a lake");
     TIDE_TRY(cli_absolute(tide_cli_text(cli, TIDE_CLI_PARQUET), dir, err));
-    return cli_export_files(cli, dir, print_files, cli, err);
+    return cli_export_files(cli, dir, print_files, err);
 }
 
 static const tide_cli_verb verbs[] = {

@@ -31,45 +31,40 @@ static tide_status print_gaps(tide_cli *cli, COLONY(Gap) * *gaps, size_t count, 
     return tide_cli_table_done(&table, err);
 }
 
+static tide_status print_page(tide_cli *cli, const ProtobufCMessage *response, tide_error *err)
+{
+    const COLONY(ListGapsResponse) *answer = (const COLONY(ListGapsResponse) *)response;
+    TIDE_TRY(print_gaps(cli, answer->gaps, answer->n_gaps, err));
+    if (answer->more && !cli->out.is_json)
+        tide_cli_print(stderr, "there are more: --limit N\n");
+    return TIDE_OK;
+}
+
 static tide_status list_gaps(tide_cli *cli, tide_error *err)
 {
-    TIDE_CLEANUP(tide_cli_colony_done) tide_cli_colony colony = {.store = NULL};
-    ProtobufCMessage *response = NULL;
     COLONY(ListGapsRequest) request = COLONY_INIT(LIST_GAPS_REQUEST);
     char *status_name = (char *)tide_cli_text(cli, TIDE_CLI_STATUS);
-    const char *agent_id = tide_cli_text(cli, TIDE_CLI_AGENT);
-    const char *data_type = tide_cli_text(cli, TIDE_CLI_DATA_TYPE);
-    if (agent_id)
-        request.agent_id = (char *)agent_id;
-    if (data_type)
-        request.data_type = (char *)data_type;
+    request.agent_id = tide_cli_colony_text(tide_cli_text(cli, TIDE_CLI_AGENT));
+    request.data_type = tide_cli_colony_text(tide_cli_text(cli, TIDE_CLI_DATA_TYPE));
     request.statuses = &status_name;
     request.n_statuses = status_name ? 1 : 0;
     request.limit = (int32_t)tide_cli_number(cli, TIDE_CLI_LIMIT);
-    TIDE_TRY(tide_cli_colony_open(cli, &colony, TIDE_STORE_EXISTING, false, err));
-    TIDE_TRY(tide_cli_colony_call(&colony, "ListGaps", &request.base,
-                                  &tidemark__colony__v1__list_gaps_response__descriptor, &response,
-                                  err));
-    const COLONY(ListGapsResponse) *answer = (const COLONY(ListGapsResponse) *)response;
-    const tide_status status = print_gaps(cli, answer->gaps, answer->n_gaps, err);
-    if (status >= TIDE_OK && answer->more && !cli->out.is_json)
-        tide_cli_print(stderr, "there are more: --limit N\n");
-    protobuf_c_message_free_unpacked(response, NULL);
-    return status;
+    return tide_cli_colony_ask(cli, "ListGaps", &request.base,
+                               &tidemark__colony__v1__list_gaps_response__descriptor, print_page,
+                               err);
+}
+
+static tide_status print_one(tide_cli *cli, const ProtobufCMessage *response, tide_error *err)
+{
+    COLONY(Gap) *gap = (COLONY(Gap) *)response;
+    return print_gaps(cli, &gap, 1, err);
 }
 
 static tide_status act(tide_cli *cli, const char *method, const ProtobufCMessage *request,
                        tide_error *err)
 {
-    TIDE_CLEANUP(tide_cli_colony_done) tide_cli_colony colony = {.store = NULL};
-    ProtobufCMessage *response = NULL;
-    TIDE_TRY(tide_cli_colony_open(cli, &colony, TIDE_STORE_EXISTING, false, err));
-    TIDE_TRY(tide_cli_colony_call(&colony, method, request, &tidemark__colony__v1__gap__descriptor,
-                                  &response, err));
-    COLONY(Gap) *gap = (COLONY(Gap) *)response;
-    const tide_status status = print_gaps(cli, &gap, 1, err);
-    protobuf_c_message_free_unpacked(response, NULL);
-    return status;
+    return tide_cli_colony_ask(cli, method, request, &tidemark__colony__v1__gap__descriptor,
+                               print_one, err);
 }
 
 static tide_status show_gap(tide_cli *cli, tide_error *err)
@@ -89,18 +84,16 @@ static tide_status retry_gap(tide_cli *cli, tide_error *err)
 static tide_status accept_gap(tide_cli *cli, tide_error *err)
 {
     COLONY(AcceptGapRequest) request = COLONY_INIT(ACCEPT_GAP_REQUEST);
-    const char *why = tide_cli_text(cli, TIDE_CLI_WHY);
     TIDE_TRY(tide_cli_parse_number(&request.id, cli->args[0], "ID", 1, INT64_MAX, err));
-    if (why)
-        request.note = (char *)why;
+    request.note = tide_cli_colony_text(tide_cli_text(cli, TIDE_CLI_WHY));
     return act(cli, "AcceptGap", &request.base, err);
 }
 
 /* ---- incidents ---- */
 
-static tide_status print_incidents(tide_cli *cli, const COLONY(ListIncidentsResponse) * answer,
-                                   tide_error *err)
+static tide_status print_incidents(tide_cli *cli, const ProtobufCMessage *response, tide_error *err)
 {
+    const COLONY(ListIncidentsResponse) *answer = (const COLONY(ListIncidentsResponse) *)response;
     tide_cli_table table;
     tide_cli_table_begin(&table, &cli->out, "BEGAN,ENDED,AGENTS#,GAPS#,NUMBERS#,LOST#");
     for (size_t i = 0; i < answer->n_incidents; i++) {
@@ -121,19 +114,12 @@ static tide_status print_incidents(tide_cli *cli, const COLONY(ListIncidentsResp
 
 static tide_status list_incidents(tide_cli *cli, tide_error *err)
 {
-    TIDE_CLEANUP(tide_cli_colony_done) tide_cli_colony colony = {.store = NULL};
-    ProtobufCMessage *response = NULL;
     COLONY(ListIncidentsRequest) request = COLONY_INIT(LIST_INCIDENTS_REQUEST);
     tide_env *env = tide_env_system();
     TIDE_TRY(tide_cli_time(cli, TIDE_CLI_SINCE, env->wall_us(env), &request.since, err));
-    TIDE_TRY(tide_cli_colony_open(cli, &colony, TIDE_STORE_EXISTING, false, err));
-    TIDE_TRY(tide_cli_colony_call(&colony, "ListIncidents", &request.base,
-                                  &tidemark__colony__v1__list_incidents_response__descriptor,
-                                  &response, err));
-    const tide_status status =
-        print_incidents(cli, (const COLONY(ListIncidentsResponse) *)response, err);
-    protobuf_c_message_free_unpacked(response, NULL);
-    return status;
+    return tide_cli_colony_ask(cli, "ListIncidents", &request.base,
+                               &tidemark__colony__v1__list_incidents_response__descriptor,
+                               print_incidents, err);
 }
 
 static const tide_cli_verb verbs[] = {

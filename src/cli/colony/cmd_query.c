@@ -48,9 +48,9 @@ static tide_status print_rows(tide_cli_sql_output *output, const COLONY(QueryRes
     return tide_cli_sql_output_end(output, 0, err);
 }
 
-static tide_status print_answer(tide_cli *cli, const COLONY(QueryResponse) * answer,
-                                tide_error *err)
+static tide_status print_answer(tide_cli *cli, const ProtobufCMessage *response, tide_error *err)
 {
+    const COLONY(QueryResponse) *answer = (const COLONY(QueryResponse) *)response;
     TIDE_CLEANUP(tide_cli_sql_output_done) tide_cli_sql_output output;
     tide_cli_sql_output_init(&output, &cli->out,
                              cli->out.is_json                       ? TIDE_CLI_SQL_JSON
@@ -81,15 +81,9 @@ static tide_status run_query(tide_cli *cli, tide_error *err)
     request.sql = (char *)tide_buffer_text(&sql);
     request.max_rows = tide_cli_number(cli, TIDE_CLI_LIMIT);
     request.timeout_ms = (tide_cli_number(cli, TIDE_CLI_TIMEOUT) + 999) / 1000;
-    TIDE_CLEANUP(tide_cli_colony_done) tide_cli_colony colony = {.store = NULL};
-    ProtobufCMessage *response = NULL;
-    TIDE_TRY(tide_cli_colony_open(cli, &colony, TIDE_STORE_EXISTING, false, err));
-    TIDE_TRY(tide_cli_colony_call(&colony, "Query", &request.base,
-                                  &tidemark__colony__v1__query_response__descriptor, &response,
-                                  err));
-    const tide_status status = print_answer(cli, (const COLONY(QueryResponse) *)response, err);
-    protobuf_c_message_free_unpacked(response, NULL);
-    return status;
+    return tide_cli_colony_ask(cli, "Query", &request.base,
+                               &tidemark__colony__v1__query_response__descriptor, print_answer,
+                               err);
 }
 
 static const tide_cli_verb verbs[] = {

@@ -236,3 +236,22 @@ tide_cli_standing tide_cli_fleet_standing(const COLONY(FleetLine) * line)
             sum.hold = line->holds[i];
     return sum;
 }
+
+tide_status tide_cli_colony_ask_with(tide_cli *cli, tide_store_mode mode, bool asks_agents,
+                                     const char *method, const ProtobufCMessage *request,
+                                     const ProtobufCMessageDescriptor *answers,
+                                     tide_cli_colony_fn *fn, tide_error *err)
+{
+    TIDE_CLEANUP(tide_cli_colony_done) tide_cli_colony colony = {.store = NULL};
+    ProtobufCMessage *response = NULL;
+    TIDE_TRY(tide_cli_colony_open(cli, &colony, mode, false, err));
+    if (asks_agents && !colony.remote) {
+        const tide_scheduler_security security = tide_cli_colony_security(cli);
+        TIDE_TRY(tide_agent_clients_open(&colony.links, &security, NULL, tide_env_system(), err));
+        colony.colony.links = colony.links;
+    }
+    TIDE_TRY(tide_cli_colony_call(&colony, method, request, answers, &response, err));
+    const tide_status status = fn ? fn(cli, response, err) : TIDE_OK;
+    protobuf_c_message_free_unpacked(response, NULL);
+    return status;
+}

@@ -83,3 +83,22 @@ typedef struct tide_cli_standing {
     const char *hold; /* of one of them; "": none */
 } tide_cli_standing;
 tide_cli_standing tide_cli_fleet_standing(const COLONY(FleetLine) * line);
+
+/* A text of a request, borrowed; NULL: the empty one. */
+static inline char *tide_cli_colony_text(const char *text)
+{
+    return (char *)(text ? text : protobuf_c_empty_string);
+}
+
+/* What a verb asks, in one call: opens the colony, calls the method, hands the response to fn (may
+ * be NULL) and frees it. What fn returns is returned. asks_agents: a colony that is opened here has
+ * clients of agents, too. */
+typedef tide_status tide_cli_colony_fn(tide_cli *cli, const ProtobufCMessage *response,
+                                       tide_error *err);
+TIDE_MUST_CHECK tide_status tide_cli_colony_ask_with(tide_cli *cli, tide_store_mode mode,
+                                                     bool asks_agents, const char *method,
+                                                     const ProtobufCMessage *request,
+                                                     const ProtobufCMessageDescriptor *answers,
+                                                     tide_cli_colony_fn *fn, tide_error *err);
+#define tide_cli_colony_ask(cli, ...)                                                              \
+    tide_cli_colony_ask_with((cli), TIDE_STORE_EXISTING, false, __VA_ARGS__)
