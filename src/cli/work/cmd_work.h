@@ -21,17 +21,12 @@ TIDE_MUST_CHECK tide_status tide_cli_print_added(tide_cli *cli, const tide_work_
 
 /* cmd_work_lease.c: what is done under a token */
 tide_status tide_cli_work_claim(tide_cli *cli, tide_error *err);
-/* A line or a row of a table each. */
-TIDE_MUST_CHECK tide_status tide_cli_print_claimed(tide_cli *cli, const tide_work_claims *claims,
-                                                   tide_error *err);
 tide_status tide_cli_work_renew(tide_cli *cli, tide_error *err);
 tide_status tide_cli_work_checkpoint(tide_cli *cli, tide_error *err);
 tide_status tide_cli_work_progress(tide_cli *cli, tide_error *err);
 tide_status tide_cli_work_finish(tide_cli *cli, tide_error *err);
 tide_status tide_cli_work_fail(tide_cli *cli, tide_error *err);
 tide_status tide_cli_work_release(tide_cli *cli, tide_error *err);
-
-/* cmd_work_lease.c */
 tide_status tide_cli_work_next(tide_cli *cli, tide_error *err);
 
 /* cmd_work_list.c */
@@ -43,8 +38,6 @@ tide_status tide_cli_work_types(tide_cli *cli, tide_error *err);
 
 /* cmd_work_policy.c */
 tide_status tide_cli_work_limit(tide_cli *cli, tide_error *err);
-
-/* cmd_work_policy.c */
 tide_status tide_cli_work_policy(tide_cli *cli, tide_error *err);
 
 /* cmd_work_run.c */

@@ -12,7 +12,7 @@
 
 /* ---- claim ---- */
 
-tide_status tide_cli_print_claimed(tide_cli *cli, const tide_work_claims *claims, tide_error *err)
+static tide_status print_claimed(tide_cli *cli, const tide_work_claims *claims, tide_error *err)
 {
     tide_cli_table table;
     tide_cli_table_begin(&table, &cli->out, "ITEM,TYPE,ATTEMPT#,TOKEN,LEASE UNTIL,INPUT");
@@ -34,12 +34,11 @@ tide_status tide_cli_print_claimed(tide_cli *cli, const tide_work_claims *claims
     return tide_cli_table_done(&table, err);
 }
 
-tide_status tide_cli_work_claim(tide_cli *cli, tide_error *err)
+static tide_work_claim_request read_claim(tide_cli *cli, char worker[TIDE_CLI_WORKER_SIZE])
 {
-    char worker[TIDE_CLI_WORKER_SIZE];
     tide_cli_worker_name(cli, TIDE_CLI_WORKER, worker);
     const tide_cli_values types = tide_cli_list(cli, TIDE_CLI_TYPE);
-    const tide_work_claim_request request = {
+    return (tide_work_claim_request){
         TIDE_WORK_CLAIM_REQUEST_INIT,
         .worker = worker,
         .types = types.items,
@@ -48,6 +47,12 @@ tide_status tide_cli_work_claim(tide_cli *cli, tide_error *err)
         .limit = (int)tide_cli_number(cli, TIDE_CLI_LIMIT),
         .lease_us = tide_cli_number(cli, TIDE_CLI_LEASE),
     };
+}
+
+tide_status tide_cli_work_claim(tide_cli *cli, tide_error *err)
+{
+    char worker[TIDE_CLI_WORKER_SIZE];
+    const tide_work_claim_request request = read_claim(cli, worker);
     TIDE_CLI_STORE(store, cli, TIDE_STORE_EXISTING, err);
     TIDE_CLEANUP(tide_work_claims_done) tide_work_claims claims = {.count = 0};
     const tide_status status = tide_work_claim(store, &request, &claims, err);
@@ -59,7 +64,7 @@ tide_status tide_cli_work_claim(tide_cli *cli, tide_error *err)
                             (double)claims.next_due_us / 1e6);
         return TIDE_NONE;
     }
-    return tide_cli_print_claimed(cli, &claims, err);
+    return print_claimed(cli, &claims, err);
 }
 
 /* ---- renew ---- */
@@ -81,20 +86,26 @@ static tide_status parse_refs(const tide_cli *cli, tide_work_ref *refs, char **t
     return TIDE_OK;
 }
 
+/* What became of an item: a line, or an object. */
+static tide_status print_result(tide_cli *cli, const char *work_item_id, int64_t token,
+                                const char *result, tide_error *err)
+{
+    if (!cli->out.is_json) {
+        tide_cli_print(cli->out.file, "%s %s\n", work_item_id, result);
+        return TIDE_OK;
+    }
+    tide_cli_json_begin(&cli->out);
+    tide_cli_json_text(&cli->out, "work_item_id", work_item_id);
+    tide_cli_json_i64(&cli->out, "lease_token", token);
+    tide_cli_json_text(&cli->out, "result", result);
+    return tide_cli_json_end(&cli->out, err);
+}
+
 static tide_status print_renewed(tide_cli *cli, const tide_work_ref *refs, tide_error *err)
 {
-    for (int i = 0; i < cli->arg_count; i++) {
-        if (!cli->out.is_json) {
-            tide_cli_print(cli->out.file, "%s %s\n", refs[i].work_item_id,
-                           refs[i].is_lost ? "lost" : "renewed");
-            continue;
-        }
-        tide_cli_json_begin(&cli->out);
-        tide_cli_json_text(&cli->out, "work_item_id", refs[i].work_item_id);
-        tide_cli_json_i64(&cli->out, "lease_token", refs[i].token);
-        tide_cli_json_text(&cli->out, "result", refs[i].is_lost ? "lost" : "renewed");
-        TIDE_TRY(tide_cli_json_end(&cli->out, err));
-    }
+    for (int i = 0; i < cli->arg_count; i++)
+        TIDE_TRY(print_result(cli, refs[i].work_item_id, refs[i].token,
+                              refs[i].is_lost ? "lost" : "renewed", err));
     return TIDE_OK;
 }
 
@@ -288,35 +299,16 @@ static tide_status parse_result(tide_work_result *out, char *text, tide_error *e
 static tide_status print_finished(tide_cli *cli, const tide_work_result *results, int count,
                                   tide_error *err)
 {
-    for (int i = 0; i < count; i++) {
-        const char *result = results[i].is_lost ? "lost" : "completed";
-        if (!cli->out.is_json) {
-            tide_cli_print(cli->out.file, "%s %s\n", results[i].work_item_id, result);
-            continue;
-        }
-        tide_cli_json_begin(&cli->out);
-        tide_cli_json_text(&cli->out, "work_item_id", results[i].work_item_id);
-        tide_cli_json_i64(&cli->out, "lease_token", results[i].token);
-        tide_cli_json_text(&cli->out, "result", result);
-        TIDE_TRY(tide_cli_json_end(&cli->out, err));
-    }
+    for (int i = 0; i < count; i++)
+        TIDE_TRY(print_result(cli, results[i].work_item_id, results[i].token,
+                              results[i].is_lost ? "lost" : "completed", err));
     return TIDE_OK;
 }
 
 static tide_status run_next(tide_cli *cli, tide_work_result *results, int count, tide_error *err)
 {
     char worker[TIDE_CLI_WORKER_SIZE];
-    tide_cli_worker_name(cli, TIDE_CLI_WORKER, worker);
-    const tide_cli_values types = tide_cli_list(cli, TIDE_CLI_TYPE);
-    const tide_work_claim_request request = {
-        TIDE_WORK_CLAIM_REQUEST_INIT,
-        .worker = worker,
-        .types = types.items,
-        .type_count = types.count,
-        .task_id = tide_cli_text(cli, TIDE_CLI_TASK),
-        .limit = (int)tide_cli_number(cli, TIDE_CLI_LIMIT),
-        .lease_us = tide_cli_number(cli, TIDE_CLI_LEASE),
-    };
+    const tide_work_claim_request request = read_claim(cli, worker);
     TIDE_CLI_STORE(store, cli, TIDE_STORE_EXISTING, err);
     TIDE_CLEANUP(tide_work_claims_done) tide_work_claims claims = {.count = 0};
     const tide_status status = tide_work_next(store, results, count, &request, &claims, err);
@@ -325,7 +317,7 @@ static tide_status run_next(tide_cli *cli, tide_work_result *results, int count,
     tide_error *print_err = status < TIDE_OK ? NULL : err; /* the refusal is what is reported */
     tide_status printed = print_finished(cli, results, count, print_err);
     if (printed >= TIDE_OK && claims.count > 0)
-        printed = tide_cli_print_claimed(cli, &claims, print_err);
+        printed = print_claimed(cli, &claims, print_err);
     return status == TIDE_OK && printed < TIDE_OK ? printed : status;
 }
 
