@@ -80,15 +80,6 @@ tide_status tide_tx_defer_binds(tide_tx *tx, const tide_sql *sql, const tide_bin
     return tide_query_defer(&query, err);
 }
 
-tide_status tide_tx_each_binds(tide_tx *tx, const tide_sql *sql, tide_each_fn *fn, void *arg,
-                               const tide_bind *binds, tide_error *err)
-{
-    TIDE_QUERY_BY(query, tide_query_start_binds, tx, sql, binds, err);
-    TIDE_EACH(tide_query_step(query, err))
-        TIDE_TRY(fn(query, arg, err));
-    return TIDE_OK;
-}
-
 typedef struct exec_call {
     const tide_sql *sql;
     const tide_bind *binds;

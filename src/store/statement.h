@@ -12,9 +12,6 @@
 #include "base/combiner.h"
 #include "store/bind.h"
 
-/* Called for each row. A failure ends the statement and is returned. */
-typedef tide_status tide_each_fn(tide_query *query, void *arg, tide_error *err);
-
 /* A query of this scope: declared, begun and bound, and ended with the scope. A failure is
  * returned. _ONE: as tide_tx_one, and TIDE_NONE is returned too. _BY: begun by a call that gets its
  * address. */
@@ -46,10 +43,6 @@ typedef tide_status tide_each_fn(tide_query *query, void *arg, tide_error *err);
 /* As tide_query_defer. */
 #define tide_tx_defer(tx, sql, err, ...)                                                           \
     tide_tx_defer_binds((tx), (sql), TIDE_BINDS(__VA_ARGS__), (err))
-
-/* fn for each row; TIDE_OK also when there is none. */
-#define tide_tx_each(tx, sql, fn, arg, err, ...)                                                   \
-    tide_tx_each_binds((tx), (sql), (fn), (arg), TIDE_BINDS(__VA_ARGS__), (err))
 
 /* The same in transactions of their own, the last of which reads. */
 #define tide_store_exec(store, sql, changed, err, ...)                                             \
@@ -87,8 +80,6 @@ TIDE_MUST_CHECK tide_status tide_tx_number_binds(int64_t *out, tide_tx *tx, cons
                                                  const tide_bind *binds, tide_error *err);
 TIDE_MUST_CHECK tide_status tide_tx_defer_binds(tide_tx *tx, const tide_sql *sql,
                                                 const tide_bind *binds, tide_error *err);
-TIDE_MUST_CHECK tide_status tide_tx_each_binds(tide_tx *tx, const tide_sql *sql, tide_each_fn *fn,
-                                               void *arg, const tide_bind *binds, tide_error *err);
 TIDE_MUST_CHECK tide_status tide_store_exec_binds(tide_store *store, const tide_sql *sql,
                                                   int64_t *changed, const tide_bind *binds,
                                                   tide_error *err);

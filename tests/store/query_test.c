@@ -88,13 +88,6 @@ static void every_type_comes_back_as_it_went_in(void **state)
         assert_ok_err(tide_store_read(t->store, expect_typed, (void *)&rows[i], &t->err), &t->err);
 }
 
-static tide_status keep_sum(tide_query *query, void *arg, tide_error *err)
-{
-    (void)err;
-    *(int64_t *)arg += tide_query_col_i64(query);
-    return TIDE_OK;
-}
-
 static tide_status use_single_calls(tide_tx *tx, void *arg, tide_error *err)
 {
     int64_t *now_us = arg;
@@ -127,7 +120,9 @@ static tide_status see_single_calls(tide_tx *tx, void *arg, tide_error *err)
     const tide_view bytes = tide_query_col_blob(query);
     assert_true(tide_view_equal(bytes, tide_view_of("bytes")));
     assert_true(tide_query_col_time(query) == *now_us - 1);
-    assert_ok(tide_tx_each(tx, TEST_SQL_TYPED_ALL, keep_sum, &sum, err, TIDE_NO_BIND));
+    TIDE_QUERY(all, tx, TEST_SQL_TYPED_ALL, err, TIDE_NO_BIND);
+    TIDE_EACH(tide_query_step(all, err))
+        sum += tide_query_col_i64(all);
     assert_int_equal(5 + 6, sum);
     return TIDE_OK;
 }
