@@ -69,7 +69,7 @@ TIDE_MUST_CHECK tide_status tide_snapshot_create_as(tide_node *node, const tide_
 TIDE_MUST_CHECK tide_status tide_snapshot_list_add(tide_node *node, const tide_snapshot_info *info,
                                                    tide_error *err);
 
-/* ---- restoring (snapshot_restore.c, snapshot_target.c, snapshot_merge.c) ---- */
+/* ---- restoring (snapshot_restore.c, snapshot_merge.c, snapshot_merge.c) ---- */
 
 /* tide_snapshot_restore into a node that is thrown away: to see whether it can be. */
 TIDE_MUST_CHECK tide_status tide_snapshot_try(tide_node *node, const char *path,

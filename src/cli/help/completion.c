@@ -286,3 +286,209 @@ void tide_cli_completion_print(FILE *file, const tide_cli_shell *shell)
     print_arguments(file, shell);
     (void)fputs(shell->tail, file);
 }
+
+/* Bash, zsh and fish: how the data are written, and what walks over the words. See completion.h. */
+
+static const char bash_tail[] =
+    "_tidemark_lines() { # the words of lines, where a shell can find them: @file, ...\n"
+    "    local line word\n"
+    "    while IFS= read -r line; do\n"
+    "        word=${line%%$'\\t'*}\n"
+    "        case $word in\n"
+    "        '') ;;\n"
+    "        @file) compgen -f -- \"$cur\" ;;\n"
+    "        @dir) compgen -d -- \"$cur\" ;;\n"
+    "        @context) \"${COMP_WORDS[0]}\" context ls 2>/dev/null | awk 'NR > 1 { print $1 }' ;;\n"
+    "        @command) _tidemark_lines < <(_tidemark_next \"$topic\") ;;\n"
+    "        @none) ;;\n"
+    "        *) printf '%s\\n' \"$word\" ;;\n"
+    "        esac\n"
+    "    done\n"
+    "}\n"
+    "_tidemark() {\n"
+    "    local cur=${COMP_WORDS[COMP_CWORD]} place='' topic='' expects='' word i seen=0 lines\n"
+    "    for ((i = 1; i < COMP_CWORD; i++)); do\n"
+    "        word=${COMP_WORDS[i]}\n"
+    "        if [[ $word == '=' ]]; then\n"
+    "            continue\n"
+    "        elif [[ -n $expects ]]; then\n"
+    "            expects=''\n"
+    "        elif [[ $word == -- ]]; then\n"
+    "            compopt -o default 2>/dev/null\n"
+    "            return\n"
+    "        elif [[ $word == -* ]]; then\n"
+    "            [[ -z $(_tidemark_values \"$place $word\") ]] || expects=$word\n"
+    "        elif [[ $seen == 0 && $'\\n'$(_tidemark_next \"$place\") == *$'\\n'\"$word\"$'\\t'* "
+    "]]; then\n"
+    "            place=\"${place:+$place }$word\"\n"
+    "        else\n"
+    "            seen=1\n"
+    "            topic=\"${topic:+$topic }$word\"\n"
+    "        fi\n"
+    "    done\n"
+    "    [[ $cur != '=' ]] || cur=''\n"
+    "    if [[ -n $expects ]]; then\n"
+    "        lines=$(_tidemark_values \"$place $expects\")\n"
+    "    elif [[ $cur == -* ]]; then\n"
+    "        lines=$(_tidemark_options \"$place\")\n"
+    "    else\n"
+    "        lines=$(_tidemark_arguments \"$place\")\n"
+    "        [[ $seen == 1 ]] || lines+=$'\\n'$(_tidemark_next \"$place\")\n"
+    "    fi\n"
+    "    case $lines in @file* | @dir*) compopt -o filenames 2>/dev/null ;; esac\n"
+    "    COMPREPLY=()\n"
+    "    while IFS= read -r word; do\n"
+    "        [[ $word != \"$cur\"* ]] || COMPREPLY+=(\"$word\")\n"
+    "    done < <(_tidemark_lines <<<\"$lines\")\n"
+    "}\n"
+    "complete -F _tidemark tidemark\n";
+
+static const char zsh_tail[] =
+    "_tidemark_lines() { # offers lines: $1 what they are, then the lines\n"
+    "    local what=$1 line word\n"
+    "    local -a offers\n"
+    "    shift\n"
+    "    for line in \"$@\"; do\n"
+    "        word=${line%%$'\\t'*}\n"
+    "        case $word in\n"
+    "        ('') ;;\n"
+    "        (@file) _files ;;\n"
+    "        (@dir) _files -/ ;;\n"
+    "        (@context) offers+=(${(f)\"$($words[1] context ls 2>/dev/null | awk 'NR > 1 { print "
+    "$1 }')\"}) ;;\n"
+    "        (@command) _tidemark_lines command \"${(@f)$(_tidemark_next \"$topic\")}\" ;;\n"
+    "        (@none) _message value ;;\n"
+    "        (*) offers+=(\"${word//:/\\\\:}:${line#*$'\\t'}\") ;;\n"
+    "        esac\n"
+    "    done\n"
+    "    if (( $#offers )); then\n"
+    "        if [[ $what == option ]]; then _describe -o $what offers; else _describe $what "
+    "offers; fi\n"
+    "    fi\n"
+    "}\n"
+    "_tidemark() {\n"
+    "    local place='' topic='' expects='' word cur=$words[CURRENT]\n"
+    "    local -i i seen=0\n"
+    "    for ((i = 2; i < CURRENT; i++)); do\n"
+    "        word=$words[i]\n"
+    "        if [[ -n $expects ]]; then\n"
+    "            expects=''\n"
+    "        elif [[ $word == -- ]]; then\n"
+    "            _default\n"
+    "            return\n"
+    "        elif [[ $word == --*=* ]]; then\n"
+    "            continue\n"
+    "        elif [[ $word == -* ]]; then\n"
+    "            [[ -z $(_tidemark_values \"$place $word\") ]] || expects=$word\n"
+    "        elif [[ $seen == 0 && $'\\n'$(_tidemark_next \"$place\") == *$'\\n'\"$word\"$'\\t'* "
+    "]]; then\n"
+    "            place=\"${place:+$place }$word\"\n"
+    "        else\n"
+    "            seen=1\n"
+    "            topic=\"${topic:+$topic }$word\"\n"
+    "        fi\n"
+    "    done\n"
+    "    if [[ -z $expects && $cur == --*=* ]]; then\n"
+    "        expects=${cur%%=*}\n"
+    "        compset -P '*='\n"
+    "    fi\n"
+    "    if [[ -n $expects ]]; then\n"
+    "        _tidemark_lines value \"${(@f)$(_tidemark_values \"$place $expects\")}\"\n"
+    "    elif [[ $cur == -* ]]; then\n"
+    "        _tidemark_lines option \"${(@f)$(_tidemark_options \"$place\")}\"\n"
+    "    else\n"
+    "        _tidemark_lines argument \"${(@f)$(_tidemark_arguments \"$place\")}\"\n"
+    "        (( seen )) || _tidemark_lines command \"${(@f)$(_tidemark_next \"$place\")}\"\n"
+    "    fi\n"
+    "}\n"
+    "if [[ $funcstack[1] == _tidemark ]]; then _tidemark \"$@\"; else compdef _tidemark tidemark; "
+    "fi\n";
+
+static const char fish_tail[] =
+    "function _tidemark_lines # offers lines: $argv[1] in front of each, then the lines\n"
+    "    for line in $argv[2..]\n"
+    "        set -l word (string split -m1 \\t -- $line)[1]\n"
+    "        switch \"$word\"\n"
+    "            case ''\n"
+    "            case @file\n"
+    "                __fish_complete_path (string replace -- \"$argv[1]\" '' (commandline -ct))\n"
+    "            case @dir\n"
+    "                __fish_complete_directories (string replace -- \"$argv[1]\" '' (commandline "
+    "-ct))\n"
+    "            case @context\n"
+    "                tidemark context ls 2>/dev/null | awk 'NR > 1 { print $1 }'\n"
+    "            case @command\n"
+    "                _tidemark_lines '' (_tidemark_next \"$topic\")\n"
+    "            case @none\n"
+    "            case '*'\n"
+    "                printf '%s%s\\n' $argv[1] $line\n"
+    "        end\n"
+    "    end\n"
+    "end\n"
+    "function _tidemark_complete\n"
+    "    set -l place ''\n"
+    "    set -g topic ''\n"
+    "    set -l expects ''\n"
+    "    set -l seen 0\n"
+    "    set -l cur (commandline -ct)\n"
+    "    for word in (commandline -opc)[2..]\n"
+    "        if test -n \"$expects\"\n"
+    "            set expects ''\n"
+    "        else if test \"$word\" = --\n"
+    "            __fish_complete_path $cur\n"
+    "            return\n"
+    "        else if string match -q -- '--*=*' $word\n"
+    "            continue\n"
+    "        else if string match -q -- '-*' $word\n"
+    "            test -z \"$(_tidemark_values \"$place $word\")\"; or set expects $word\n"
+    "        else if test $seen = 0; and contains -- $word (_tidemark_next \"$place\" | string "
+    "split -f1 \\t)\n"
+    "            set place (string trim \"$place $word\")\n"
+    "        else\n"
+    "            set seen 1\n"
+    "            set topic (string trim \"$topic $word\")\n"
+    "        end\n"
+    "    end\n"
+    "    if test -n \"$expects\"\n"
+    "        _tidemark_lines '' (_tidemark_values \"$place $expects\")\n"
+    "    else if string match -q -- '--*=*' $cur\n"
+    "        set -l option (string split -m1 = -- $cur)[1]\n"
+    "        _tidemark_lines \"$option=\" (_tidemark_values \"$place $option\")\n"
+    "    else if string match -q -- '-*' $cur\n"
+    "        _tidemark_lines '' (_tidemark_options \"$place\")\n"
+    "    else\n"
+    "        _tidemark_lines '' (_tidemark_arguments \"$place\")\n"
+    "        test $seen = 1; or _tidemark_lines '' (_tidemark_next \"$place\")\n"
+    "    end\n"
+    "end\n"
+    "complete -c tidemark -f -a '(_tidemark_complete)'\n";
+
+#define SH_DATA                                                                                    \
+    .function_word = "", .function_begin = "() {\n    case $1 in\n",                               \
+    .function_end = "    esac\n}\n", .case_begin = "    ", .case_or = "|",                         \
+    .case_end = ") printf '%s\\n'", .list_end = " ;;\n", .quote = "'\\''", .star = "*'"
+
+const tide_cli_shell tide_cli_shells[] = {
+    {.name = "bash",
+     .head = "# bash completion of tidemark, made by 'tidemark completion bash'\n",
+     SH_DATA,
+     .tail = bash_tail},
+    {.name = "zsh",
+     .head = "#compdef tidemark\n# zsh completion of tidemark, made by 'tidemark completion zsh'\n",
+     SH_DATA,
+     .tail = zsh_tail},
+    {.name = "fish",
+     .head = "# fish completion of tidemark, made by 'tidemark completion fish'\n",
+     .function_word = "function ",
+     .function_begin = "\n    switch \"$argv[1]\"\n",
+     .function_end = "    end\nend\n",
+     .case_begin = "        case ",
+     .case_or = " ",
+     .case_end = "\n            printf '%s\\n'",
+     .list_end = "\n",
+     .quote = "\\'",
+     .star = "'*",
+     .is_escaping = true,
+     .tail = fish_tail},
+    {.name = NULL},
+};
