@@ -287,7 +287,7 @@ tide_status tide_idempotency_verify(tide_store *store, tide_store_finding_fn *fn
 {
     TIDE_NEED(store && fn && out, err);
     static const tide_value_table responses = {.page = TIDE_SQL_IDEMPOTENCY_VERIFY,
-                                               .what = TIDE_IDEMPOTENCY_VALUE,
+                                               .what = TIDE_IDEMPOTENCY_WHAT,
                                                .kinds = {TIDE_IDEMPOTENCY_VALUE}};
     return tide_values_verify(store, &responses, fn, arg, out, err);
 }

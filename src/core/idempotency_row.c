@@ -165,7 +165,7 @@ tide_status tide_idempotency_row_check(int64_t digest, const char *name, tide_vi
 {
     const tide_view key = tide_view_of(name);
     return tide_value_digest_check(digest, tide_value_digest(TIDE_IDEMPOTENCY_VALUE, key, response),
-                                   TIDE_IDEMPOTENCY_VALUE, key, err);
+                                   TIDE_IDEMPOTENCY_WHAT, key, err);
 }
 
 tide_status tide_idempotency_row_answer(tide_tx *tx, const char *name, int64_t token, char **out,

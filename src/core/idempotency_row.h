@@ -52,6 +52,7 @@ TIDE_MUST_CHECK tide_status tide_idempotency_row_look(tide_tx *tx, const char *n
                                                       tide_idempotency_row *out, tide_error *err);
 
 #define TIDE_IDEMPOTENCY_VALUE "response" /* kind of its digest (value_digest.h) */
+#define TIDE_IDEMPOTENCY_WHAT "response of key"
 
 /* TIDE_E_DAMAGED: this is not the response that was stored with this digest. */
 TIDE_MUST_CHECK tide_status tide_idempotency_row_check(int64_t digest, const char *name,

@@ -36,7 +36,7 @@ tide_status tide_value_digest_check(int64_t stored, int64_t found, const char *w
         return TIDE_OK;
     return tide_fail(
         err, TIDE_E_DAMAGED,
-        "the stored %s of '%.*s' is not what was written: restore the store from a "
+        "the stored %s '%.*s' is not what was written: restore the store from a "
         "backup, or delete that row (tidemark store verify lists all that are damaged)",
         what, (int)(name.len < 200 ? name.len : 200), name.ptr);
 }
@@ -130,7 +130,7 @@ tide_status tide_values_verify(tide_store *store, const tide_value_table *table,
         p.after_len = p.last_len;
     } while (p.count == PAGE);
     if (damaged > 0)
-        return tide_fail(err, TIDE_E_DAMAGED, "%" PRId64 " rows have a damaged %s", damaged,
-                         table->what);
+        return tide_fail(err, TIDE_E_DAMAGED, "%" PRId64 " rows are damaged: the stored %s",
+                         damaged, table->what);
     return TIDE_OK;
 }

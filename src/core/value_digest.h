@@ -22,8 +22,8 @@ enum { TIDE_ROW_VALUES_MAX = 2 };
 /* Of a view of NULL: 0. */
 int64_t tide_value_digest(const char *kind, tide_view name, tide_view value);
 
-/* The digest found in a row against the one stored with it. TIDE_E_DAMAGED names the row, of which
- * `what` was read. */
+/* The digest found in a row against the one stored with it. TIDE_E_DAMAGED: "the stored WHAT 'NAME'
+ * is not what was written". */
 TIDE_MUST_CHECK tide_status tide_value_digest_check(int64_t stored, int64_t found, const char *what,
                                                     tide_view name, tide_error *err);
 
