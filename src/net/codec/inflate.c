@@ -290,6 +290,13 @@ static tide_status fail_zstd(const tide_inflater *inflater, size_t code, tide_er
     return fail_damaged(inflater, ZSTD_getErrorName(code), err);
 }
 
+/* A frame, or one that is skipped. Builds of libzstd also read the formats before RFC 8878, with
+ * decoders that know no limit of the window and end differently when the bytes come in pieces. */
+static bool begins_zstd_frame(uint8_t first)
+{
+    return first == 0x28 || (first & 0xf0) == 0x50;
+}
+
 static tide_status feed_zstd(tide_inflater *inflater, tide_view bytes, tide_buffer *out,
                              tide_error *err)
 {
@@ -297,6 +304,9 @@ static tide_status feed_zstd(tide_inflater *inflater, tide_view bytes, tide_buff
     bool has_more = true; /* output that did not fit */
     while (in.pos < in.size || has_more) {
         size_t room;
+        if (in.pos < in.size && inflater->place != PLACE_INSIDE &&
+            !begins_zstd_frame((uint8_t)bytes.ptr[in.pos]))
+            return fail_damaged(inflater, "it has no frame of RFC 8878", err);
         TIDE_TRY(make_room(inflater, out, &room, err));
         char beyond = 0;
         ZSTD_outBuffer piece = {.dst = room > 0 ? out->ptr + out->len : &beyond,

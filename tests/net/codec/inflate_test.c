@@ -17,7 +17,7 @@ static void append_zlib(tide_buffer *out, tide_view bytes, int window_bits)
     assert_int_equal(Z_OK, deflateInit2(&zlib, 6, Z_DEFLATED, window_bits, 8, Z_DEFAULT_STRATEGY));
     const size_t bound = deflateBound(&zlib, bytes.len) + 64;
     assert_ok(tide_buffer_reserve(out, bound));
-    zlib.next_in = (Bytef *)(uintptr_t)bytes.ptr;
+    zlib.next_in = (Bytef *)bytes.ptr;
     zlib.avail_in = (uInt)bytes.len;
     zlib.next_out = (Bytef *)out->ptr + out->len;
     zlib.avail_out = (uInt)bound;
@@ -286,6 +286,24 @@ static void a_zstd_window_above_eight_mebibytes_is_refused(void **state)
     assert_contains(err.text, "8 MiB");
 }
 
+/* The decoders of those that libzstd may have know no limit of the window. */
+static void zstd_formats_before_its_rfc_are_refused(void **state)
+{
+    (void)state;
+    for (char version = 0x22; version < 0x28; version++) {
+        const char frame[] = {version, '\xB5', '\x2F', '\xFD', 0, 0, 0, 0};
+        const tide_view bytes = tide_view_bytes(frame, sizeof frame);
+        TIDE_CLEANUP(tide_buffer_done) tide_buffer body = tide_buffer_of(MIB);
+        tide_error err = {0};
+        assert_status(TIDE_E_INVALID, tide_inflate(&body, bytes, "zstd", &err));
+        assert_contains(err.text, "RFC 8878");
+        TIDE_CLEANUP(tide_inflater_freep) tide_inflater *inflater = NULL;
+        assert_ok_err(tide_inflater_new(&inflater, TIDE_CODING_ZSTD, NULL, &err), &err);
+        assert_status(TIDE_E_INVALID,
+                      tide_inflater_feed(inflater, tide_view_bytes(frame, 1), &body, &err));
+    }
+}
+
 static void names_of_codings_are_known_in_any_case(void **state)
 {
     (void)state;
@@ -333,6 +351,7 @@ TEST_FILE()
         cmocka_unit_test(bombs_end_early),
         cmocka_unit_test(small_bodies_may_have_any_ratio),
         cmocka_unit_test(a_zstd_window_above_eight_mebibytes_is_refused),
+        cmocka_unit_test(zstd_formats_before_its_rfc_are_refused),
         cmocka_unit_test(names_of_codings_are_known_in_any_case),
         cmocka_unit_test(gzip_that_does_not_fit_leaves_the_buffer_alone),
     };
