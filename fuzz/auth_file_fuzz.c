@@ -16,7 +16,7 @@ int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size)
         assert(strncmp(err.text, "f:", 2) == 0);
     for (size_t i = 0; status == TIDE_OK && i < rows.count; i++) {
         assert(rows.items[i].name[0] && strlen(rows.items[i].name) <= TIDE_AUTH_NAME_MAX);
-        assert(rows.items[i].role >= TIDE_ROLE_READ && rows.items[i].role <= TIDE_ROLE_ADMIN);
+        assert(rows.items[i].role >= TIDE_ROLE_READ && rows.items[i].role <= TIDE_ROLE_INGEST);
         for (size_t j = 0; j < i; j++)
             assert(strcmp(rows.items[i].name, rows.items[j].name) != 0);
     }
