@@ -22,7 +22,7 @@
 /* Defines a function for TIDE_CLEANUP: it calls end with what a variable of type * holds. No
  * semicolon follows. */
 #define TIDE_CLEANUP_FN(name, type, end)                                                           \
-    static inline void name(type **variable)                                                       \
+    static inline void name(type **variable) /* NOLINT(bugprone-macro-parentheses): a type */      \
     {                                                                                              \
         end(*variable);                                                                            \
     }
@@ -30,7 +30,7 @@
 /* The same for a public type: NULL is fine, and so is a variable that holds NULL, which it does
  * then. */
 #define TIDE_CLOSE_FN(name, type, end)                                                             \
-    void name(type **variable)                                                                     \
+    void name(type **variable) /* NOLINT(bugprone-macro-parentheses): a type */                    \
     {                                                                                              \
         if (variable) {                                                                            \
             end(*variable);                                                                        \
@@ -62,7 +62,7 @@
 
 /* Declare a pointer to one zeroed element, or return TIDE_E_NOMEM. TIDE_CLEANUP may precede it. */
 #define TIDE_NEW(type, name, err)                                                                  \
-    type *name = calloc(1, sizeof *name);                                                          \
+    type *name = calloc(1, sizeof *name); /* NOLINT(bugprone-macro-parentheses): a type */         \
     TIDE_NEED_MEMORY(name, err)
 
 /* As TIDE_TRY, but TIDE_NONE is returned too: only TIDE_OK continues. */
@@ -88,8 +88,8 @@
  *         count += tide_query_col_i64(query); */
 #define TIDE_EACH_NAME_(line) tide_step_##line
 #define TIDE_EACH_(step, name)                                                                     \
-    for (tide_status name; (name = (step)) != TIDE_NONE;)                                          \
-        if (name < TIDE_OK)                                                                        \
+    for (tide_status name; (name = (step)) != TIDE_NONE;) /* NOLINT(bugprone-macro-parentheses) */ \
+        if (name < TIDE_OK) /* NOLINT(bugprone-macro-parentheses): TIDE_EACH_NAME_ */              \
             return name;                                                                           \
         else
 #define TIDE_EACH_AT_(step, line) TIDE_EACH_(step, TIDE_EACH_NAME_(line))

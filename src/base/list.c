@@ -15,9 +15,9 @@ tide_status tide_list_resize(void *list, size_t count, size_t size, tide_error *
     memcpy(&items, list, sizeof items); /* bytewise, because the element's type is unknown */
     if (__builtin_mul_overflow(count, size, &len))
         return tide_no_memory(err);
-    items = realloc(items, len ? len : 1);
-    TIDE_NEED_MEMORY(items, err);
-    memcpy(list, &items, sizeof items);
+    void *grown = realloc(items, len ? len : 1);
+    TIDE_NEED_MEMORY(grown, err);
+    memcpy(list, &grown, sizeof grown);
     return TIDE_OK;
 }
 

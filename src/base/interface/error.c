@@ -44,7 +44,7 @@ static tide_status failure_of(tide_status status)
     return status != TIDE_OK && tide_status_get(status)->status == status ? status : TIDE_E_FAILED;
 }
 
-static tide_status fail(tide_error *err, tide_status status, bool is_advised, const char *format,
+static tide_status fail(tide_error *err, tide_status given, bool is_advised, const char *format,
                         va_list args) TIDE_PRINTF(4, 0);
 
 static tide_status fail(tide_error *err, tide_status given, bool is_advised, const char *format,

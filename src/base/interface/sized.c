@@ -61,13 +61,13 @@ tide_status tide_sized_copy_optional(void *out, size_t size, const void *in, con
 
 static void *item_at(const void *items, size_t size, int i)
 {
-    return (void *)((uintptr_t)items + (size_t)i * size);
+    return (char *)items + (size_t)i * size;
 }
 
 tide_status tide_sized_list_init(tide_sized_list *list, size_t size, const void *given, int count,
                                  const char *name, tide_error *err)
 {
-    *list = (tide_sized_list){.size = size, .items = (void *)(uintptr_t)given};
+    *list = (tide_sized_list){.size = size, .items = (void *)given};
     if (count < 1)
         return TIDE_OK;
     if (!given)
