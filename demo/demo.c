@@ -102,13 +102,12 @@ static tide_status begin(void *arg, tide_store *store, const tide_listener *list
     TIDE_TRY(tide_demo_replica_begin(demo->replica, err));
     TIDE_TRY(tide_demo_lake_open(&demo->lake, tide_listener_inside(listener), options->env,
                                  options->log, err));
-    TIDE_TRY(tide_demo_work_open(&demo->work,
-                                 &(tide_demo_work_options){.program = options->program,
-                                                           .data_dir = options->data_dir,
-                                                           .store = store,
-                                                           .env = options->env,
-                                                           .log = options->log},
-                                 err));
+    const tide_demo_work_options work = {.program = options->program,
+                                         .data_dir = options->data_dir,
+                                         .store = store,
+                                         .env = options->env,
+                                         .log = options->log};
+    TIDE_TRY(tide_demo_work_open(&demo->work, &work, err));
     if (options->greet) /* last: the address stays visible below what is reported before it */
         options->greet(tide_listener_address(listener, 0), options->tls_cert);
     return TIDE_OK;

@@ -15,7 +15,7 @@
 
 TIDE_CLEANUP_FN(close_demo, tide_demo, tide_demo_close)
 
-static void close_claim(int *claim)
+static void close_claim(const int *claim)
 {
     if (*claim >= 0)
         (void)close(*claim);
@@ -175,16 +175,15 @@ static tide_status run(tide_cli *cli, tide_error *err)
     TIDE_CLEANUP(close_demo) tide_demo *demo = NULL;
     if (tide_cli_is_given(cli, TIDE_CLI_DEMO)) {
         TIDE_TRY(find_program(program, err));
-        TIDE_TRY(tide_demo_open(
-            &demo,
-            &(tide_demo_options){.program = program,
-                                 .data_dir = options.data_dir,
-                                 .agent_count = (int)tide_cli_number(cli, TIDE_CLI_DEMO_AGENTS),
-                                 .greet = tell_newcomer,
-                                 .tls_cert = options.listener.tls_cert,
-                                 .env = options.listener.env,
-                                 .log = &log},
-            err));
+        const tide_demo_options settings = {.program = program,
+                                            .data_dir = options.data_dir,
+                                            .agent_count =
+                                                (int)tide_cli_number(cli, TIDE_CLI_DEMO_AGENTS),
+                                            .greet = tell_newcomer,
+                                            .tls_cert = options.listener.tls_cert,
+                                            .env = options.listener.env,
+                                            .log = &log};
+        TIDE_TRY(tide_demo_open(&demo, &settings, err));
         tide_demo_tune(demo, &options);
     }
     return tide_cli_after_serving(tide_up_run(&options, err));
