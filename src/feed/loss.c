@@ -184,7 +184,7 @@ static tide_status has_tail(tide_tx *tx, void *arg, tide_error *err)
 static tide_status receipt_tails(tide_tx *tx, void *arg, tide_error *err)
 {
     tide_feed *feed = arg;
-    lost_tail tail;
+    lost_tail tail = {.epoch = 0};
     int64_t now_us = 0;
     TIDE_CLEANUP(tide_record_batch_done) tide_record_batch receipts;
     tide_record_batch_init(&receipts, tide_stream_type_of(TIDE_STREAM_LOSS_RECEIPTS), 0);

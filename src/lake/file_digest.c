@@ -124,8 +124,8 @@ static tide_status read_page(tide_tx *tx, void *arg, tide_error *err)
     walk *w = arg;
     const char *dir = tide_lake_data_dir(w->lake);
     tide_lake_catalog catalog = {.catalog_id = 0};
-    int64_t tables[PAGE];
-    char relative[PAGE];
+    int64_t tables[PAGE] = {0};
+    char relative[PAGE] = {0};
     w->count = 0;
     if (w->catalog)
         TIDE_TRY(tide_lake_find_catalog(tx, w->catalog, &catalog, err));

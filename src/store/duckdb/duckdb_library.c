@@ -106,9 +106,9 @@ tide_status tide_duckdb_load(const tide_duckdb_api **out, const char *path, tide
     const tide_status status = is_loaded ? TIDE_OK : load(path, err);
     is_loaded = is_loaded || status == TIDE_OK;
     (void)pthread_mutex_unlock(&load_lock);
-    if (status == TIDE_OK)
-        *out = &loaded_api;
-    return status;
+    TIDE_TRY(status);
+    *out = &loaded_api;
+    return TIDE_OK;
 }
 
 tide_status tide_duckdb_find(const char **version, const char *library, tide_error *err)

@@ -19,7 +19,9 @@ tide_status tide_foreign_begin(tide_foreign_query **out, tide_foreign_tx *tx, co
     const int code = tide_sqlite_statements_lend(&query->statement, cache, connection->db, text);
     if (code != SQLITE_OK) {
         free(query);
-        return tide_foreign_fail(err, connection, code);
+        const tide_status status = tide_foreign_fail(err, connection, code);
+        assert(status < TIDE_OK);
+        return status;
     }
     query->handle = query->statement->handle;
     query->tx = tx;

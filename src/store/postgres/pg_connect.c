@@ -145,7 +145,7 @@ static tide_status connect_server(tide_pg_connection *connection, bool is_any, i
 {
     const tide_pg_engine *engine = tide_pg_engine_of(connection->store);
     const bool is_chosen = connection->host != ANY_HOST;
-    connect_options options;
+    connect_options options = {.silence_ms = ""};
     tide_pg_endpoint choice;
     if (is_chosen)
         tide_pg_hosts_get(&engine->hosts, connection->host, &choice);
@@ -198,7 +198,7 @@ static tide_status query_host(tide_host *out, tide_pg_connection *connection, co
         (void)snprintf(out->started, sizeof out->started, "%s", tide_pq.getvalue(result, 0, 2));
         (void)snprintf(connection->server, sizeof connection->server, "%.*s/%s",
                        (int)strcspn(out->text, "/"), out->text, out->started);
-        *backend_pid = atoi(tide_pq.getvalue(result, 0, 3));
+        *backend_pid = (int)strtol(tide_pq.getvalue(result, 0, 3), NULL, 10);
         out->wal = parse_wal(tide_pq.getvalue(result, 0, 4));
         connection->can_flush = tide_pq.getvalue(result, 0, 5)[0] == 't';
         out->checkpoint_wal = parse_wal(tide_pq.getvalue(result, 0, 6));

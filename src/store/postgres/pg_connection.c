@@ -1,5 +1,6 @@
 #include "store/postgres/pg_connection.h"
 
+#include <assert.h>
 #include <errno.h>
 #include <poll.h>
 #include <stdio.h>
@@ -75,6 +76,7 @@ static const char *text_of(tide_pg_command command)
         [TIDE_PG_ROLLBACK] = "ROLLBACK",
         [TIDE_PG_LISTEN] = "LISTEN tidemark",
     };
+    assert(command < TIDE_PG_COMMAND_COUNT);
     const tide_sql_text *text = tide_pg_command_text(command);
     return text ? text->text : texts[command];
 }
