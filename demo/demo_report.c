@@ -59,7 +59,7 @@ tide_status tide_demo_report(FILE *out, tide_env *env, tide_error *err)
                          "TIDEMARK_FD is not set; `tidemark work run` starts this program");
     for (int step = find_last_step() + 1; step <= TIDE_DEMO_REPORT_STEPS; step++) {
         env->sleep_us(env, STEP_MS * INT64_C(1000)); /* the work itself */
-        TIDE_TRY(send_checkpoint(atoi(fd), step, err));
+        TIDE_TRY(send_checkpoint((int)strtol(fd, NULL, 10), step, err));
         if (step == FAILING_STEP && is_unlucky(env))
             return tide_fail(err, TIDE_E_FAILED, "the printer is on fire");
     }

@@ -101,7 +101,7 @@ typedef struct tide_vtab_scan {
     char services[TIDE_VTAB_SERVICES_MAX][TIDE_VTAB_VALUE_MAX + 1];
 } tide_vtab_scan;
 
-int tide_vtab_best_index(sqlite3_vtab *table, sqlite3_index_info *info);
+int tide_vtab_best_index(sqlite3_vtab *base, sqlite3_index_info *info);
 /* What the plan (of tide_vtab_best_index) says with these values. */
 void tide_vtab_scan_of(tide_vtab_scan *scan, int plan, const char *terms, sqlite3_value **values);
 /* May this batch hold rows that are wanted, by its head? */

@@ -293,7 +293,7 @@ static tide_status read_table_files(const tide_lake_work *work, const tide_lake_
 {
     file_read read = {change, batch};
     TIDE_TRY(tide_store_read(tide_lake_store(work->lake), read_files, &read, err));
-    batch->deletes = calloc((size_t)batch->files.count + 1, sizeof *batch->deletes);
+    batch->deletes = calloc((size_t)batch->files.count + 1, sizeof(tide_lake_new_file *));
     return batch->deletes ? TIDE_OK : tide_no_memory(err);
 }
 

@@ -163,7 +163,7 @@ static tide_status fetch_piece(tide_bootstrap *b, const offer *from, int fd, int
     ProtobufCMessage *response = NULL;
     REPLICA(ReadSnapshotRequest) request = REPLICA_INIT(READ_SNAPSHOT_REQUEST);
     TIDE_CLEANUP(tide_buffer_done) tide_buffer bytes = tide_buffer_of(TIDE_RPC_RESPONSE_MAX);
-    request.snapshot_id = (char *)(uintptr_t)from->id;
+    request.snapshot_id = (char *)from->id;
     request.offset = (uint64_t)*offset;
     request.max_bytes = TIDE_SNAPSHOT_PIECE;
     TIDE_TRY(tide_rpc_pack(&bytes, &request.base, err));

@@ -21,7 +21,7 @@ enum { SLOTS_FIRST = 256, KEPT_SLOTS = 4096 };
 
 static tide_table *add_table(tide_desk *desk)
 {
-    if (tide_list_room(&desk->tables, desk->table_count, sizeof *desk->tables, TIDE_LIST_MAX,
+    if (tide_list_room(&desk->tables, desk->table_count, sizeof(tide_table *), TIDE_LIST_MAX,
                        NULL) < TIDE_OK)
         return NULL;
     tide_table *own = calloc(1, sizeof *own);

@@ -197,7 +197,8 @@ static void sift_down(queue *q, size_t at)
 
 static tide_status append(queue *q, tide_desk_row *row, tide_error *err)
 {
-    TIDE_TRY(tide_list_room(&q->rows, (int64_t)q->count, sizeof *q->rows, TIDE_LIST_MAX, err));
+    TIDE_TRY(
+        tide_list_room(&q->rows, (int64_t)q->count, sizeof(tide_desk_row *), TIDE_LIST_MAX, err));
     row->is_queued = true;
     row->newest = tide_row_clock_newest(&row->clock); /* placing rows changes no clock */
     q->rows[q->count++] = row;
@@ -455,7 +456,8 @@ static void check_done(check *c)
 
 static tide_status add_check(check *c, tide_desk_row *row, tide_error *err)
 {
-    TIDE_TRY(tide_list_room(&c->rows, (int64_t)c->count, sizeof *c->rows, TIDE_LIST_MAX, err));
+    TIDE_TRY(
+        tide_list_room(&c->rows, (int64_t)c->count, sizeof(tide_desk_row *), TIDE_LIST_MAX, err));
     c->rows[c->count++] = row;
     return TIDE_OK;
 }

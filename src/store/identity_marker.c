@@ -449,7 +449,11 @@ void tide_identity_marker_init_epoch(tide_store *store, const char *session_id, 
     store->epoch_path = make_path(store->options.state_dir, session_id, place);
 }
 
-enum { START_SIZE = 60, EPOCH_TEXT_SIZE = 120 + TIDE_SERVER_STARTS_MAX * START_SIZE };
+enum {
+    START_SIZE = 60,
+    EPOCH_TEXT_SIZE = 120 + TIDE_SERVER_STARTS_MAX * START_SIZE,
+    NUMBER_SIZE = 21, /* as text: a sign, 19 digits, the terminator */
+};
 
 static tide_status read_epoch(const char *path, tide_identity *out, tide_server_starts *starts)
 {
@@ -460,12 +464,14 @@ static tide_status read_epoch(const char *path, tide_identity *out, tide_server_
     FILE *in = path ? fopen(path, "re") : NULL;
     if (!in)
         return TIDE_NONE;
+    char epoch[NUMBER_SIZE] = "";
     const bool is_read = fgets(text, sizeof text, in) != NULL;
     (void)fclose(in);
     if (!is_read ||
-        sscanf(text, "%36s %" SCNd64 " %36s%n", found.session_id, &found.epoch, found.epoch_id,
-               &len) < 3 ||
-        found.epoch < 1 || found.epoch > TIDE_EPOCH_MAX ||
+        sscanf(text, "%36s %20s %36s%n", found.session_id, epoch, found.epoch_id, &len) < 3)
+        return TIDE_NONE;
+    found.epoch = strtoll(epoch, NULL, 10);
+    if (found.epoch < 1 || found.epoch > TIDE_EPOCH_MAX ||
         tide_uuid_parse(&ignored, tide_view_of(found.session_id)) != TIDE_OK ||
         tide_uuid_parse(&ignored, tide_view_of(found.epoch_id)) != TIDE_OK)
         return TIDE_NONE;

@@ -1,5 +1,6 @@
 /* worker_job.c - running one job: what the function sees, how its end is written. */
 #include <stdlib.h>
+#include <stdio.h>
 #include <string.h>
 
 #include "base/backoff.h"
@@ -363,7 +364,7 @@ void tide_worker_note_unfinished(tide_worker *worker, const char *work_item_id)
     /* Without memory the item is forgotten here, never in the store. */
     if (!is_known &&
         tide_list_room(&list->ids, list->count, sizeof *list->ids, TIDE_LIST_MAX, NULL) >= TIDE_OK)
-        (void)strcpy(list->ids[list->count++], work_item_id);
+        (void)snprintf(list->ids[list->count++], sizeof *list->ids, "%s", work_item_id);
 }
 
 static bool copy_last(tide_worker *worker, char out[TIDE_WORK_ID_MAX + 1])
@@ -372,7 +373,7 @@ static bool copy_last(tide_worker *worker, char out[TIDE_WORK_ID_MAX + 1])
     const tide_worker_unfinished *list = &worker->unfinished;
     const bool is_some = list->count > 0;
     if (is_some)
-        (void)strcpy(out, list->ids[list->count - 1]);
+        memcpy(out, list->ids[list->count - 1], sizeof *list->ids);
     return is_some;
 }
 

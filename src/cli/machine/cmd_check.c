@@ -578,6 +578,7 @@ static tide_status check_ledger(tide_check *check, tide_error *err)
 
 enum { READY_TIMEOUT_S = 10, HTTP_OK = 200, HTTP_UNAVAILABLE = 503 };
 
+/* NOLINTNEXTLINE(readability-non-const-parameter): libcurl's type */
 static size_t drop(char *bytes, size_t size, size_t count, void *arg)
 {
     (void)bytes;

@@ -240,6 +240,11 @@ typedef struct standbys {
     bool can_rewind;
 } standbys;
 
+static int number_of(const char *value)
+{
+    return (int)strtol(value, NULL, 10);
+}
+
 /* Of a primary; a standby has none of its own. */
 static void read_standbys(PGconn *connection, standbys *out)
 {
@@ -249,9 +254,9 @@ static void read_standbys(PGconn *connection, standbys *out)
         tide_pq.exec(connection, TIDE_SQL_STANDBY_LIST->engine[TIDE_ENGINE_POSTGRES].text);
     if (tide_pq.resultStatus(result) != PGRES_TUPLES_OK)
         return;
-    *out = (standbys){.count = atoi(tide_pq.getvalue(result, 0, 0)),
-                      .visible = atoi(tide_pq.getvalue(result, 0, 1)),
-                      .synchronous = atoi(tide_pq.getvalue(result, 0, 2)),
+    *out = (standbys){.count = number_of(tide_pq.getvalue(result, 0, 0)),
+                      .visible = number_of(tide_pq.getvalue(result, 0, 1)),
+                      .synchronous = number_of(tide_pq.getvalue(result, 0, 2)),
                       .is_required = tide_pq.getvalue(result, 0, 3)[0] == 't',
                       .can_rewind = tide_pq.getvalue(result, 0, 4)[0] == 't'};
 }

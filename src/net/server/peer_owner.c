@@ -8,6 +8,7 @@
 #include <netinet/in.h>
 #include <netinet/tcp.h>
 #include <stdio.h>
+#include <stdlib.h>
 #include <string.h>
 #include <unistd.h>
 
@@ -128,6 +129,16 @@ static void write_proc_endpoint(char out[64], const endpoint *end)
         (void)snprintf(out, 64, "%08X:%04X", end->address[0], ntohs(end->port));
 }
 
+/* What is behind this many fields, which blanks separate. */
+static const char *skip_fields(const char *at, int count)
+{
+    for (; count > 0; count--) {
+        at += strspn(at, " ");
+        at += strcspn(at, " ");
+    }
+    return at;
+}
+
 static tide_peer_owner find_in(const char *path, const char *want)
 {
     tide_peer_owner owner = {.is_known = false};
@@ -135,13 +146,18 @@ static tide_peer_owner find_in(const char *path, const char *want)
     char line[LINE_SIZE];
     while (in && fgets(line, sizeof line, in)) {
         const char *at = strstr(line, want);
-        unsigned int state;
-        unsigned int uid;
-        unsigned long long inode;
-        if (!at || sscanf(at + strlen(want), "%x %*x:%*x %*x:%*x %*x %u %*d %llu", &state, &uid,
-                          &inode) != 3)
+        if (!at)
             continue;
-        owner = owner_of(state, uid, inode);
+        /* state tx:rx timer:when retransmits uid timeout inode */
+        const char *state = at + strlen(want);
+        const char *uid = skip_fields(state, 4);
+        const char *inode = skip_fields(uid, 2);
+        char *end = NULL;
+        const unsigned long long number = strtoull(inode, &end, 10);
+        if (end == inode)
+            continue;
+        owner =
+            owner_of((unsigned)strtoul(state, NULL, 16), (unsigned)strtoul(uid, NULL, 10), number);
         break;
     }
     if (in)

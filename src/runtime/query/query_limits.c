@@ -6,6 +6,7 @@
 #include <linux/landlock.h>
 #include <signal.h>
 #include <stdio.h>
+#include <stdlib.h>
 #include <string.h>
 #include <sys/prctl.h>
 #include <sys/resource.h>
@@ -60,11 +61,9 @@ tide_status tide_query_limits_begin(tide_error *err)
 static int64_t mapped_len(void)
 {
     TIDE_CLEANUP(tide_buffer_done) tide_buffer text = tide_buffer_of(4096);
-    int64_t pages = 0;
-    if (tide_file_read(&text, "/proc/self/statm", NULL) < TIDE_OK ||
-        sscanf(tide_buffer_text(&text), "%" SCNd64, &pages) != 1)
+    if (tide_file_read(&text, "/proc/self/statm", NULL) < TIDE_OK)
         return 0;
-    return pages * sysconf(_SC_PAGESIZE);
+    return strtoll(tide_buffer_text(&text), NULL, 10) * sysconf(_SC_PAGESIZE);
 }
 
 static tide_status limit(int which, int64_t len, const char *what, tide_error *err)

@@ -83,8 +83,6 @@ typedef struct tide_collector_options {
     void *arg;
 } tide_collector_options;
 
-extern const tide_step tide_step_fleet_view;
-
 /* Binds the step. */
 TIDE_MUST_CHECK tide_status tide_collector_open(tide_collector **out,
                                                 const tide_collector_options *options,

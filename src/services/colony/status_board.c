@@ -122,8 +122,8 @@ static tide_board_agent *find_or_add(tide_board *board, const char *agent_id)
     const int index = find_index(board, agent_id, &is_found);
     if (is_found)
         return board->agents[index];
-    if (tide_list_room(&board->agents, board->count, sizeof *board->agents, TIDE_LIST_MAX, NULL) <
-        TIDE_OK)
+    if (tide_list_room(&board->agents, board->count, sizeof(tide_board_agent *), TIDE_LIST_MAX,
+                       NULL) < TIDE_OK)
         return NULL;
     tide_board_agent *agent = calloc(1, sizeof *agent);
     if (!agent)
@@ -131,7 +131,7 @@ static tide_board_agent *find_or_add(tide_board *board, const char *agent_id)
     (void)snprintf(agent->agent_id, sizeof agent->agent_id, "%s", agent_id);
     agent->begun_us = get_now(board);
     memmove(board->agents + index + 1, board->agents + index,
-            (size_t)(board->count - index) * sizeof *board->agents);
+            (size_t)(board->count - index) * sizeof(tide_board_agent *));
     board->agents[index] = agent;
     board->count++;
     return agent;
@@ -146,7 +146,7 @@ static void remove_agent(tide_board *board, const char *agent_id)
     free_agent(board->agents[index]);
     board->count--;
     memmove(board->agents + index, board->agents + index + 1,
-            (size_t)(board->count - index) * sizeof *board->agents);
+            (size_t)(board->count - index) * sizeof(tide_board_agent *));
 }
 
 static board_stream *find_stream(tide_board_agent *agent, const char *data_type)

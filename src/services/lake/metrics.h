@@ -27,7 +27,7 @@ void tide_lake_metrics_free(tide_lake_metrics *metrics); /* takes NULL */
 const tide_metric_row *tide_lake_metric_rows(size_t *count);
 
 /* A commit has ended so. */
-void tide_lake_metrics_committed(tide_lake_metrics *metrics, const tide_lake_work *work,
+void tide_lake_metrics_committed(tide_lake_metrics *f, const tide_lake_work *work,
                                  tide_status status, int64_t took_us);
 /* A catalog was made or forked, or not. */
-void tide_lake_metrics_made(tide_lake_metrics *metrics, tide_status status, bool was_there);
+void tide_lake_metrics_made(tide_lake_metrics *f, tide_status status, bool was_there);

@@ -186,10 +186,10 @@ static tide_status put_snapshot(tide_buffer *out, const tide_snapshot_info *info
 {
     REPLICA(Snapshot) message = REPLICA_INIT(SNAPSHOT);
     TIDE_CLEANUP(tide_buffer_done) tide_buffer bytes = tide_buffer_of(TIDE_RPC_RESPONSE_MAX);
-    message.snapshot_id = (char *)(uintptr_t)info->id;
+    message.snapshot_id = (char *)info->id;
     message.created_at = (uint64_t)info->created_us;
     message.bytes = (uint64_t)info->bytes;
-    message.digest.data = (uint8_t *)(uintptr_t)info->digest;
+    message.digest.data = (uint8_t *)info->digest;
     message.digest.len = sizeof info->digest;
     TIDE_TRY(tide_rpc_pack(&bytes, &message.base, err));
     TIDE_TRY(tide_wire_put_marks(&bytes, 5, &info->cut, err));

@@ -150,7 +150,8 @@
 #ifndef TIDE_DUCKDB_TYPES_ARE_DECLARED
 typedef uint64_t idx_t;
 
-#define TIDE_DUCKDB_HANDLE(name) typedef struct tide_##name *name;
+#define TIDE_DUCKDB_HANDLE(name)                                                                   \
+    typedef struct tide_##name *name; /* NOLINT(bugprone-macro-parentheses): a name */
 TIDE_DUCKDB_HANDLES(TIDE_DUCKDB_HANDLE)
 #undef TIDE_DUCKDB_HANDLE
 

@@ -90,7 +90,7 @@ int tide_foreign_collect(tide_foreign_connection *connection, int action, const 
                          const char *by);
 /* A write transaction has ended. */
 void tide_foreign_triggers_end(tide_foreign_connection *connection, bool is_committed);
-void tide_foreign_triggers_free(tide_foreign_triggers *triggers);
+void tide_foreign_triggers_free(tide_foreign_triggers *all);
 
 /* At the beginning of a write transaction: is it still the file that was settled, and no older? */
 TIDE_MUST_CHECK tide_status tide_foreign_recheck(tide_foreign_tx *tx, tide_error *err);

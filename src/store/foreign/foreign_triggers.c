@@ -131,8 +131,9 @@ static bool skip_name(token *t, const char **at)
     if (!next_token(t, at))
         return false;
     while (t->len == 1 && *t->at == '.')
-        if (!next_token(t, at) || !next_token(t, at))
-            return false;
+        for (int i = 0; i < 2; i++) /* the name, and what follows it */
+            if (!next_token(t, at))
+                return false;
     return true;
 }
 
