@@ -103,7 +103,7 @@ static void the_table_keeps_to_the_rules_of_names(void **state)
         if (unit_len > 0)
             assert_string_equal(row->unit, row->name + len - unit_len);
         assert_true((row->type == TIDE_METRIC_HISTOGRAM) == (row->bounds != NULL));
-        for (int i = 1; i < row->bound_count; i++)
+        for (int i = 1; row->bounds && i < row->bound_count; i++)
             assert_true(row->bounds[i] > row->bounds[i - 1]);
         for (int other = 0; other < id; other++)
             assert_string_not_equal(row->name, tide_metric_rows[other].name);

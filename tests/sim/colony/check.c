@@ -250,7 +250,7 @@ void world_expect_end(world *w)
 {
     world_colony *c = find_open(w);
     tide_error err;
-    if (!sim_expect(w->sim, c != NULL, "a colony is up in the end"))
+    if (!sim_expect(w->sim, c != NULL, "a colony is up in the end") || !c)
         return;
     judgement j = {.why = ""};
     (void)sim_expect(w->sim,

@@ -317,8 +317,8 @@ static void expect_same_events(world *w, int other)
         for (int i = 0; is_here && i < sqlite3_column_count(row); i++) {
             const int len = sqlite3_column_bytes(row, i);
             if (len != sqlite3_column_bytes(same, i) ||
-                (len > 0 &&
-                 memcmp(sqlite3_column_blob(row, i), sqlite3_column_blob(same, i), (size_t)len)))
+                (len > 0 && memcmp(sqlite3_column_blob(row, i), sqlite3_column_blob(same, i),
+                                   (size_t)len) != 0))
                 tell_differing_event(w, other, same, row, i);
         }
         sqlite3_reset(same);

@@ -138,8 +138,9 @@ static void add_row(shown *to, int table, sqlite3_stmt *row)
     }
     for (int i = 0; i < sqlite3_column_count(row); i++) {
         const char *column = sqlite3_column_name(row, i);
-        const bool is_key = strcmp(column, layouts[table].key[0]) == 0 ||
-                            (layouts[table].key[1] && strcmp(column, layouts[table].key[1]) == 0);
+        bool is_key = false;
+        for (int k = 0; k < 2 && layouts[table].key[k]; k++)
+            is_key = is_key || strcmp(column, layouts[table].key[k]) == 0;
         if (is_key || strcmp(column, "twice") == 0)
             continue;
         const tide_sql_value value = get_value(row, i);
