@@ -360,7 +360,7 @@ static void run_engine(tide_engine engine, const bench_options *options)
     for (int round = 0; round < options->rounds; round++)
         for (int i = 0; i < CROWDS; i++)
             for (int who = 0; who < CONTESTANTS; who++)
-                if ((!only || atoi(only) == crowds[i]) &&
+                if ((!only || strtol(only, NULL, 10) == crowds[i]) &&
                     names[engine][(round + who) % CONTESTANTS])
                     measure(a, i, (contestant)((round + who) % CONTESTANTS), options->seconds);
     for (int i = 0; i < CROWDS; i++)

@@ -114,11 +114,13 @@ static double written(const contest *c)
     if (c->pg)
         return (double)raw_pg_ask(
             c->pg, "SELECT pg_wal_lsn_diff(pg_current_wal_insert_lsn(), '0/0')::bigint");
+    static const char label[] = "write_bytes: ";
     long long bytes = 0;
     FILE *file = fopen("/proc/self/io", "r");
     char line[128];
     while (file && fgets(line, sizeof line, file))
-        (void)sscanf(line, "write_bytes: %lld", &bytes);
+        if (strncmp(line, label, sizeof label - 1) == 0)
+            bytes = strtoll(line + sizeof label - 1, NULL, 10);
     if (file)
         (void)fclose(file);
     return (double)bytes;

@@ -235,8 +235,11 @@ static void join_parts(variant *v, const char *name)
         len += strlen(v->parts[i]);
     }
     v->text = grab(len + 1);
+    char *end = v->text;
     for (int i = 0; i < v->part_count; i++) {
-        strcat(v->text, v->parts[i]);
+        const size_t part_len = strlen(v->parts[i]);
+        memcpy(end, v->parts[i], part_len + 1);
+        end += part_len;
         free(v->parts[i]);
     }
 }

@@ -248,8 +248,7 @@ static void plain_sql_cannot_raise_or_revive_a_token(void **state)
         "UPDATE access_tokens SET agent = 'b'",
     };
     for (size_t i = 0; i < sizeof refused / sizeof refused[0]; i++)
-        assert_true(tide_store_write(t->store, run_script, (void *)(uintptr_t)refused[i], &t->err) <
-                    TIDE_OK);
+        assert_true(tide_store_write(t->store, run_script, (void *)refused[i], &t->err) < TIDE_OK);
     assert_ok_err(
         tide_store_write(t->store, run_script,
                          "UPDATE access_tokens SET revoked_at = '2025-01-01 00:00:00.000000'",

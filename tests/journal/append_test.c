@@ -307,9 +307,9 @@ static void checkpoints_are_append_only_for_everybody(void **state)
         "UPDATE checkpoint_chunks SET position = position + 100",
         "INSERT INTO checkpoint_chunks (global_sequence, position, chunk_id) VALUES (1, 99, 1)",
         "DELETE FROM snapshot_chunks",
-        "INSERT INTO checkpoints (checkpoint_id, task_id, checkpoint_type, sequence_number, "
-        "snapshot_data, checksum) VALUES ('x', 'a', 'manual_checkpoint', 2, '{}', NULL), "
-        "('y', 'a', 'manual_checkpoint', 2, '{}', NULL)",
+        ("INSERT INTO checkpoints (checkpoint_id, task_id, checkpoint_type, sequence_number, "
+         "snapshot_data, checksum) VALUES ('x', 'a', 'manual_checkpoint', 2, '{}', NULL), "
+         "('y', 'a', 'manual_checkpoint', 2, '{}', NULL)"),
     };
     for (size_t i = 0; i < sizeof attempts / sizeof attempts[0]; i++)
         refuse_sql(t->store, attempts[i], &t->err);

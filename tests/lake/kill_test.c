@@ -72,7 +72,9 @@ static void killed_writers_leave_whole_commits_and_lose_none(void **state)
     TIDE_CLEANUP(tide_freep) char *portrait = lake_state(&l, "work", "");
     for (size_t i = 0; i < journal.len; i++) {
         acknowledged a = {0};
-        assert_int_equal(sscanf(journal.acks[i].text, "%" SCNd64 " %63s", &a.snapshot, a.name), 2);
+        char *end = NULL;
+        a.snapshot = strtoll(journal.acks[i].text, &end, 10);
+        assert_int_equal(sscanf(end, " %63s", a.name), 1);
         check_ack(portrait, &a);
     }
     lake_judge(&l.t->dir, l.t->url, NULL);

@@ -382,6 +382,5 @@ static tide_status run_text(tide_tx *tx, void *arg, tide_error *err)
 
 void lake_sql(lake_case *l, const char *text)
 {
-    assert_ok_err(tide_store_write(l->t->store, run_text, (char *)(uintptr_t)text, &l->err),
-                  &l->err);
+    assert_ok_err(tide_store_write(l->t->store, run_text, (char *)text, &l->err), &l->err);
 }

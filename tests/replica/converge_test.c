@@ -49,7 +49,7 @@ static void look(run *r, int node, bool there[TOKENS_MAX])
     char *text = world_dump(&r->w, node, all_texts);
     memset(there, 0, TOKENS_MAX * sizeof *there);
     for (const char *at = strstr(text, "3:w"); at; at = strstr(at + 1, "3:w"))
-        there[atoi(at + 3)] = true;
+        there[strtol(at + 3, NULL, 10)] = true;
     sqlite3_free(text);
 }
 

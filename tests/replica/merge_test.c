@@ -203,8 +203,8 @@ static void writes_that_follow_one_another_are_no_conflict(void **state)
         change changed[2];
         create(&made, 10, 1, 0);
         for (int i = 0; i < 2; i++) {
-            set(&changed[i], TIDE_ROW_UPDATE, (uint64_t)(20 + 10 * i), (uint8_t)(1 + i));
-            write(&changed[i], 3, i, stamp_of((uint64_t)(10 + 10 * i), 1));
+            set(&changed[i], TIDE_ROW_UPDATE, 20 + 10 * (uint64_t)i, (uint8_t)(1 + i));
+            write(&changed[i], 3, i, stamp_of(10 + 10 * (uint64_t)i, 1));
         }
         apply_quietly(&r, &made.event);
         apply_quietly(&r, &changed[order].event);

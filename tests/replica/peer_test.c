@@ -257,7 +257,7 @@ static void an_epoch_that_is_not_committed_has_not_begun(void **state)
         world_run(&w, 0,
                   "CREATE UNIQUE INDEX full ON tide_metadata (CASE WHEN key = 'mark' AND "
                   "CAST(value AS INTEGER) > %lld THEN 'node_id' ELSE key END)",
-                  (long long)(mark + room));
+                  (long long)mark + room);
         status = tide_sync(&a, &b, &options, &result, &w.err);
         world_run(&w, 0, "DROP INDEX full");
         assert_int_equal(

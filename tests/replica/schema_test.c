@@ -394,9 +394,9 @@ static void plan_rebuild(char out[512], char columns[COLUMNS][16], int count)
     char list[128] = "";
     char definitions[256] = "";
     for (int i = count - 1; i >= 0; i--) {
+        const size_t list_len = strlen(list);
         const size_t len = strlen(definitions);
-        (void)strcat(list, ", ");
-        (void)strcat(list, columns[i]);
+        (void)snprintf(list + list_len, sizeof list - list_len, ", %s", columns[i]);
         (void)snprintf(definitions + len, sizeof definitions - len, ", %s%s%s", columns[i],
                        columns[i][0] == 'n' ? " DEFAULT " : "",
                        columns[i][0] == 'n' ? strchr(columns[i], '_') + 1 : "");

@@ -207,7 +207,7 @@ tide_status world_read(world *w, int node, const tide_origin_mark *of, int64_t a
 void world_page_done(world_page *page)
 {
     for (int i = 0; i < page->count; i++)
-        free((void *)(uintptr_t)page->events[i].ptr);
+        free((void *)page->events[i].ptr);
     page->count = 0;
 }
 

@@ -94,7 +94,7 @@ static void *work(void *arg)
         const tide_status status = tide_work_claim(p.store, &request, &claims, &err);
         if (status == TIDE_OK &&
             finish(claims.items[0].work_item_id, claims.items[0].lease_token) == TIDE_OK)
-            (void)atomic_fetch_add(&p.finished[atoi(claims.items[0].work_item_id)], 1);
+            (void)atomic_fetch_add(&p.finished[strtol(claims.items[0].work_item_id, NULL, 10)], 1);
         if (status < TIDE_OK && !is_open_outcome(status)) {
             print_error("claim: %s\n", err.text);
             abort();
@@ -162,7 +162,7 @@ static void check_items(void)
     int64_t acknowledged = 0;
     PGresult *result = query("SELECT work_item_id FROM work_items WHERE status = 'completed'");
     for (int i = 0; i < PQntuples(result); i++)
-        assert_int_equal(1, atomic_load(&p.finished[atoi(PQgetvalue(result, i, 0))]));
+        assert_int_equal(1, atomic_load(&p.finished[strtol(PQgetvalue(result, i, 0), NULL, 10)]));
     for (int i = 0; i < ITEMS; i++)
         acknowledged += atomic_load(&p.finished[i]);
     assert_int_equal(PQntuples(result), acknowledged);

@@ -231,7 +231,7 @@ static tide_status run_script(tide_tx *tx, void *arg, tide_error *err)
 
 tide_status try_sql(store_test *t, const char *text)
 {
-    return tide_store_write(t->store, run_script, (void *)(uintptr_t)text, &t->err);
+    return tide_store_write(t->store, run_script, (void *)text, &t->err);
 }
 
 void run_sql(store_test *t, const char *text)

@@ -256,7 +256,7 @@ static void assert_steps(cli_fixture *t)
 {
     const char *most = work_query(
         t, "SELECT max(n) FROM (SELECT count(*) AS n FROM work_items GROUP BY completed_at) s");
-    if (atoi(most) > LARGE_STEP)
+    if (assert_number(most) > LARGE_STEP)
         fail_msg("one transaction ended %s items", most);
 }
 

@@ -103,7 +103,7 @@ static request make_request(int kind, const char *text)
     request asked = GRPC__REFLECTION__V1__SERVER_REFLECTION_REQUEST__INIT;
     asked.message_request_case =
         (Grpc__Reflection__V1__ServerReflectionRequest__MessageRequestCase)kind;
-    asked.list_services = (char *)(uintptr_t)text; /* one union */
+    asked.list_services = (char *)text; /* one union */
     return asked;
 }
 
@@ -111,7 +111,7 @@ static void what_can_be_described_is_listed_once_and_in_order(void **state)
 {
     fixture *f = *state;
     request asked = make_request(ASKS(LIST_SERVICES), "*");
-    asked.host = (char *)(uintptr_t) "here";
+    asked.host = (char *)"here";
     const response *answer = ask(f, &asked);
     assert_string_equal("here", answer->valid_host);
     assert_string_equal("*", answer->original_request->list_services);
@@ -158,7 +158,7 @@ static void what_is_not_there_is_an_error_in_the_answer(void **state)
     check_error(ask(f, &asked), 5, "no such type: no.Type");
     Grpc__Reflection__V1__ExtensionRequest extension =
         GRPC__REFLECTION__V1__EXTENSION_REQUEST__INIT;
-    extension.containing_type = (char *)(uintptr_t) "tidemark.agent.v1.Hole";
+    extension.containing_type = (char *)"tidemark.agent.v1.Hole";
     extension.extension_number = 100;
     asked = make_request(ASKS(FILE_CONTAINING_EXTENSION), NULL);
     asked.file_containing_extension = &extension;

@@ -22,7 +22,10 @@ TIDE_CURL_MESSAGES(SAME_VALUE)
 #undef curl_easy_getinfo
 #undef curl_multi_setopt
 #define SAME_TYPE(result, name, parameters)                                                        \
-    _Static_assert(__builtin_types_compatible_p(__typeof__(&name), result(*) parameters), #name);
+    _Static_assert(__builtin_types_compatible_p(                                                   \
+                       __typeof__(&(name)),                                                        \
+                       result(*) parameters), /* NOLINT(bugprone-macro-parentheses): a type */     \
+                   #name);
 TIDE_CURL_FUNCTIONS(SAME_TYPE)
 
 const size_t curl_layout_theirs[CURL_LAYOUT_COUNT] = CURL_LAYOUT;

@@ -28,8 +28,15 @@ void echo_start(echo *e, const char *cert, const char *key, const char *ca)
         len += (size_t)got;
         line[len] = '\0';
     }
-    assert_int_equal(4, sscanf(line, "ready %d %d %d %255s", &e->grpc_port, &e->http_port,
-                               &e->broken_port, e->socket_path));
+    static const char ready[] = "ready ";
+    assert_memory_equal(line, ready, sizeof ready - 1);
+    char *at = line + sizeof ready - 1;
+    int *const ports[] = {&e->grpc_port, &e->http_port, &e->broken_port};
+    for (size_t i = 0; i < sizeof ports / sizeof ports[0]; i++) {
+        *ports[i] = (int)strtol(at, &at, 10);
+        assert_true(*ports[i] > 0);
+    }
+    assert_int_equal(1, sscanf(at, " %255s", e->socket_path));
 }
 
 void echo_stop(echo *e)

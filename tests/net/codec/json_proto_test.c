@@ -52,7 +52,7 @@ static void check_bytes(const ProtobufCMessageDescriptor *descriptor, const char
 }
 
 #define CHECK_BYTES(descriptor, json, literal)                                                     \
-    check_bytes(descriptor, json, literal, sizeof literal - 1)
+    check_bytes(descriptor, json, literal, sizeof(literal) - 1)
 
 static void check_json(const ProtobufCMessageDescriptor *descriptor, const char *bytes, size_t len,
                        const char *json)
@@ -65,7 +65,7 @@ static void check_json(const ProtobufCMessageDescriptor *descriptor, const char 
 }
 
 #define CHECK_JSON(descriptor, literal, json)                                                      \
-    check_json(descriptor, literal, sizeof literal - 1, json)
+    check_json(descriptor, literal, sizeof(literal) - 1, json)
 
 /* The words say where, and name what is wrong. */
 static void check_refused(const ProtobufCMessageDescriptor *descriptor, const char *json,

@@ -20,9 +20,9 @@ static void a_message_is_decoded_into_the_arena(void **state)
 {
     (void)state;
     Tidemark__Sample__V1__Node child = TIDEMARK__SAMPLE__V1__NODE__INIT;
-    child.name = (char *)(uintptr_t) "child";
+    child.name = (char *)"child";
     Tidemark__Sample__V1__Node node = TIDEMARK__SAMPLE__V1__NODE__INIT;
-    node.name = (char *)(uintptr_t) "parent";
+    node.name = (char *)"parent";
     node.child = &child;
     TIDE_CLEANUP(tide_buffer_done) tide_buffer bytes;
     tide_buffer_init(&bytes, MIB);
@@ -183,7 +183,7 @@ static void a_message_that_does_not_fit_leaves_the_buffer_alone(void **state)
 {
     (void)state;
     Tidemark__Sample__V1__Node node = TIDEMARK__SAMPLE__V1__NODE__INIT;
-    node.name = (char *)(uintptr_t) "long enough";
+    node.name = (char *)"long enough";
     TIDE_CLEANUP(tide_buffer_done) tide_buffer out;
     tide_buffer_init(&out, 10);
     assert_ok(tide_buffer_append_text(&out, "kept"));

@@ -17,7 +17,7 @@ static tide_status scan_bytes(const ProtobufCMessageDescriptor *descriptor, cons
     return tide_protobuf_scan(descriptor, tide_view_bytes(bytes, len), NULL, NULL, err);
 }
 
-#define SCAN(descriptor, literal, err) scan_bytes(descriptor, literal, sizeof literal - 1, err)
+#define SCAN(descriptor, literal, err) scan_bytes(descriptor, literal, sizeof(literal) - 1, err)
 
 /* Nodes inside nodes, from the innermost outwards. */
 static void append_nested(tide_buffer *out, int depth)

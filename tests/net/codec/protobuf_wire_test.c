@@ -11,7 +11,7 @@ static tide_status next_of(const char *bytes, size_t len, tide_wire_field *field
     return tide_wire_next(&reader, field, err);
 }
 
-#define NEXT_OF(literal, field, err) next_of(literal, sizeof literal - 1, field, err)
+#define NEXT_OF(literal, field, err) next_of(literal, sizeof(literal) - 1, field, err)
 
 /* What the writers write is read back as it was. */
 static void fields_written_are_read_again(void **state)

@@ -266,7 +266,7 @@ static void streams_flow_both_ways(void **state)
     assert_ok_err(tide_client_begin(&list, t->client, &count, &t->err), &t->err);
     for (int i = 0; i < 1000; i++) {
         assert_ok_err(tide_client_next(list, &message, &t->err), &t->err);
-        assert_int_equal(i, atoi(tide_buffer_text(&message)));
+        assert_int_equal(i, assert_number(tide_buffer_text(&message)));
     }
     assert_status_err(TIDE_NONE, tide_client_next(list, &message, &t->err), &t->err);
     tide_client_send_end(talk);

@@ -33,8 +33,9 @@ static void assert_key(app_fixture *t, const char *name, const char *expected)
     char found[256] = "";
     assert_ok_err(try_read(t, &r, name), &t->err);
     for (int i = 0; i < r.table.key_count; i++) {
-        (void)strcat(found, i > 0 ? "," : "");
-        (void)strcat(found, r.table.columns[r.table.key[i]].name);
+        const size_t len = strlen(found);
+        (void)snprintf(found + len, sizeof found - len, "%s%s", i > 0 ? "," : "",
+                       r.table.columns[r.table.key[i]].name);
     }
     assert_string_equal(found, expected);
     tide_table_done(&r.table);

@@ -209,7 +209,7 @@ static void forge(snapshots *t, const forged *f)
 {
     static const uint8_t id[TIDE_SNAPSHOT_ID_LEN] = {7};
     char name[] = "id";
-    char *sql[] = {(char *)(uintptr_t)f->sql, NULL};
+    char *sql[] = {(char *)f->sql, NULL};
     tide_table_column column = {.name = name, .is_key = true};
     tide_table table = {.columns = &column, .column_count = 1, .key_count = 1, .schema = f->schema};
     const tide_peer_table made = {.sql = sql};

@@ -81,7 +81,7 @@ static int call(queries_case *c, const char *path, const char *body, tide_buffer
         fail_msg("curl ended with %d: %s", result.exit_code, result.err);
     char *line = strrchr(result.out, '\n');
     assert_non_null(line);
-    const int code = atoi(line + 1);
+    const int code = (int)assert_number(line + 1);
     *line = '\0';
     print_message("%s: %d %s\n", body, code, result.out);
     tide_buffer_clear(out);
@@ -144,6 +144,8 @@ static void wait_for_metric(const queries_case *c, const char *name, int64_t val
 
 /* ---- query processes ---- */
 
+enum { STATE_LEN = sizeof ") S " - 1 }; /* between a process's name and its parent, in its stat */
+
 static pid_t parent_of(const char *pid)
 {
     char path[64];
@@ -152,8 +154,7 @@ static pid_t parent_of(const char *pid)
     if (tide_file_read(&text, path, NULL) < TIDE_OK)
         return 0;
     const char *at = strrchr(tide_buffer_text(&text), ')');
-    int parent = 0;
-    return at && sscanf(at, ") %*c %d", &parent) == 1 ? parent : 0;
+    return at && strlen(at) > STATE_LEN ? (pid_t)strtol(at + STATE_LEN, NULL, 10) : 0;
 }
 
 static int list_processes(const queries_case *c, pid_t pids[PIDS_MAX])
@@ -171,18 +172,20 @@ static int list_processes(const queries_case *c, pid_t pids[PIDS_MAX])
     return count;
 }
 
+enum { USED_FIELD = 12 }; /* CPU time in user mode, counted from a process's name in its stat */
+
 /* Hundredths of a second of processor time; 0: the process is gone. */
 static unsigned long used_by(pid_t pid)
 {
     char path[64];
-    unsigned long used = 0;
     TIDE_CLEANUP(tide_buffer_done) tide_buffer text = tide_buffer_of(4096);
     (void)snprintf(path, sizeof path, "/proc/%d/stat", (int)pid);
     if (tide_file_read(&text, path, NULL) < TIDE_OK)
         return 0;
     const char *at = strrchr(tide_buffer_text(&text), ')');
-    return at && sscanf(at, ") %*c %*d %*d %*d %*d %*d %*u %*u %*u %*u %*u %lu", &used) == 1 ? used
-                                                                                             : 0;
+    for (int field = 0; at && field < USED_FIELD; field++)
+        at = strchr(at + 1, ' ');
+    return at ? strtoul(at, NULL, 10) : 0;
 }
 
 /* Does a query run in it? It uses CPU time then. */
@@ -424,10 +427,11 @@ static void check_descriptors(pid_t pid)
         (void)snprintf(info, sizeof info, "/proc/%d/fdinfo/%s", (int)pid, entry->d_name);
         TIDE_CLEANUP(tide_buffer_done) tide_buffer text = tide_buffer_of(4096);
         assert_ok(tide_file_read(&text, info, NULL));
-        unsigned flags = 0;
-        const char *at = strstr(tide_buffer_text(&text), "flags:");
-        assert_true(at && sscanf(at, "flags: %o", &flags) == 1);
-        print_message("%s %o\n", link, flags);
+        static const char label[] = "flags:";
+        const char *at = strstr(tide_buffer_text(&text), label);
+        assert_non_null(at);
+        const unsigned long flags = strtoul(at + sizeof label - 1, NULL, 8);
+        print_message("%s %lo\n", link, flags);
         const size_t len = strlen(link);
         if (len < 4 || strcmp(link + len - 4, "-shm") != 0)
             assert_int_equal(0, flags & 3); /* read-only */

@@ -73,7 +73,7 @@ static int ask_as_other(const callers_case *c, const char *path, bool is_get, ch
         fail_msg("curl ended with %d: %s", result.exit_code, result.err);
     char *line = strrchr(result.out, '\n');
     assert_non_null(line);
-    const int code = atoi(line + 1);
+    const int code = (int)assert_number(line + 1);
     *line = '\0';
     if (said) {
         *said = result.out;
@@ -290,7 +290,7 @@ static int connect_to(const char *address)
 {
     const char *port = strrchr(address, ':');
     const struct sockaddr_in to = {.sin_family = AF_INET,
-                                   .sin_port = htons((uint16_t)atoi(port + 1)),
+                                   .sin_port = htons((uint16_t)assert_number(port + 1)),
                                    .sin_addr.s_addr = htonl(INADDR_LOOPBACK)};
     const int fd = socket(AF_INET, SOCK_STREAM | SOCK_CLOEXEC, 0);
     assert_true(fd >= 0);

@@ -47,7 +47,7 @@ static const char *find_agent(const char *mode)
     (void)snprintf(key, sizeof key, " %s=", mode);
     const char *at = strstr(ports, key);
     assert_non_null(at);
-    (void)snprintf(address, sizeof address, "127.0.0.1:%d", atoi(at + strlen(key)));
+    (void)snprintf(address, sizeof address, "127.0.0.1:%ld", strtol(at + strlen(key), NULL, 10));
     return address;
 }
 

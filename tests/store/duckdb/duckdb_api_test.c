@@ -18,7 +18,9 @@ TIDE_DUCKDB_STATEMENT_TYPES(SAME_VALUE)
 TIDE_DUCKDB_HANDLES(SAME_SIZE)
 
 #define SAME_TYPE(result, name, parameters)                                                        \
-    _Static_assert(__builtin_types_compatible_p(__typeof__(&duckdb_##name), result(*) parameters), \
+    _Static_assert(__builtin_types_compatible_p(                                                   \
+                       __typeof__(&duckdb_##name),                                                 \
+                       result(*) parameters), /* NOLINT(bugprone-macro-parentheses): a type */     \
                    #name);
 TIDE_DUCKDB_FUNCTIONS(SAME_TYPE)
 

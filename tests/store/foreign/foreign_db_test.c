@@ -137,13 +137,13 @@ static void several_programs_write_at_once(void **state)
     tide_foreign_db *app = open_file(t, 0);
     const char *python[] = {
         "python3", "-c",
-        "import sqlite3, sys\ndb = sqlite3.connect(sys.argv[1], timeout=30)\n"
-        "for i in range(200):\n    with db: db.execute(\"INSERT INTO a (who) VALUES ('py')\")\n",
+        ("import sqlite3, sys\ndb = sqlite3.connect(sys.argv[1], timeout=30)\n"
+         "for i in range(200):\n    with db: db.execute(\"INSERT INTO a (who) VALUES ('py')\")\n"),
         t->path, NULL};
     const char *shell[] = {
         "sh", "-c",
-        "i=0; while [ $i -lt 200 ]; do echo \"INSERT INTO a (who) VALUES ('sh');\"; i=$((i+1)); "
-        "done | sqlite3 -bail -cmd '.timeout 30000' \"$0\"",
+        ("i=0; while [ $i -lt 200 ]; do echo \"INSERT INTO a (who) VALUES ('sh');\"; i=$((i+1)); "
+         "done | sqlite3 -bail -cmd '.timeout 30000' \"$0\""),
         t->path, NULL};
     proc writers[2];
     const proc_options options[2] = {{.argv = python}, {.argv = shell}};
@@ -172,8 +172,8 @@ static void a_locked_file_is_busy_at_the_deadline(void **state)
     tide_foreign_db *app = open_file(t, 50000);
     const char *holder[] = {
         "python3", "-c",
-        "import sqlite3, sys\ndb = sqlite3.connect(sys.argv[1], isolation_level=None)\n"
-        "db.execute('BEGIN IMMEDIATE')\nprint('held', flush=True)\nsys.stdin.read()\n",
+        ("import sqlite3, sys\ndb = sqlite3.connect(sys.argv[1], isolation_level=None)\n"
+         "db.execute('BEGIN IMMEDIATE')\nprint('held', flush=True)\nsys.stdin.read()\n"),
         t->path, NULL};
     const proc_options options = {.argv = holder, .in = PROC_PIPE, .out = PROC_PIPE};
     proc child;
@@ -194,10 +194,11 @@ static void a_killed_writer_leaves_changes_with_their_events(void **state)
     app_track(t, "a");
     const char *writer[] = {
         "python3", "-c",
-        "import sqlite3, sys\ndb = sqlite3.connect(sys.argv[1], timeout=30, isolation_level=None)\n"
-        "print('go', flush=True)\n"
-        "while True:\n    db.execute('BEGIN')\n    for i in range(5): db.execute(\"INSERT INTO a "
-        "(who) VALUES ('py')\")\n    db.execute('COMMIT')\n",
+        ("import sqlite3, sys\ndb = sqlite3.connect(sys.argv[1], timeout=30, "
+         "isolation_level=None)\n"
+         "print('go', flush=True)\n"
+         "while True:\n    db.execute('BEGIN')\n    for i in range(5): db.execute(\"INSERT INTO a "
+         "(who) VALUES ('py')\")\n    db.execute('COMMIT')\n"),
         t->path, NULL};
     for (int round = 0; round < 3; round++) {
         const proc_options options = {.argv = writer, .out = PROC_PIPE};

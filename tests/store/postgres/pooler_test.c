@@ -134,18 +134,20 @@ static void many_clients_share_two_server_connections(void **state)
     tide_store_close(stores[1]);
 }
 
+enum { MODE_SIZE = 128 };
+
 static void find_mode(void *arg, const char *name, const char *value)
 {
-    if (strcmp(name, "pooler") == 0 || strcmp(name, "commit_mode") == 0) {
-        strcat(arg, value);
-        strcat(arg, " ");
-    }
+    char *found = arg;
+    const size_t len = strlen(found);
+    if (strcmp(name, "pooler") == 0 || strcmp(name, "commit_mode") == 0)
+        (void)snprintf(found + len, MODE_SIZE - len, "%s ", value);
 }
 
 static void a_pooler_is_recognised_and_reported(void **state)
 {
     (void)state;
-    char found[128] = "";
+    char found[MODE_SIZE] = "";
     tide_store *store = open_pooled(TIDE_PG_POOLER_AUTO);
     assert_ok_err(tide_store_describe(store, find_mode, found, &p.err), &p.err);
     assert_string_equal("synchronous transaction ", found);

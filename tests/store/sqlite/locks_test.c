@@ -30,7 +30,6 @@ enum {
     WAIT_US = 1000,
 };
 
-extern char **environ;
 static char directory[256];
 static char path[300];
 static tide_error err;
@@ -61,7 +60,7 @@ static const char write_text[] = "BEGIN IMMEDIATE; CREATE TABLE IF NOT EXISTS ot
 
 static int ask_other(const char *text)
 {
-    char *arguments[] = {"store-sqlite-locks", "--run", path, (char *)(uintptr_t)text, NULL};
+    char *arguments[] = {"store-sqlite-locks", "--run", path, (char *)text, NULL};
     pid_t pid = 0;
     int status = 0;
     if (posix_spawn(&pid, "/proc/self/exe", NULL, NULL, arguments, environ) != 0 ||

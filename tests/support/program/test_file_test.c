@@ -74,7 +74,7 @@ static void arguments_behind_the_dashes_are_the_files_own(void **state)
 TEST_FILE()
 {
     if (test_file_argument(1) != NULL && strcmp(test_file_argument(0), "exit") == 0)
-        return atoi(test_file_argument(1));
+        return (int)assert_number(test_file_argument(1));
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(without_a_file_all_are_listed),
         cmocka_unit_test(an_unknown_file_is_refused),
