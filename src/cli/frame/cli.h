@@ -170,5 +170,6 @@ TIDE_MUST_CHECK tide_status tide_cli_open_store(tide_cli *cli, tide_store **out,
                                                 tide_store_mode mode, tide_error *err);
 /* The same for the rest of the scope; a failure is returned. */
 #define TIDE_CLI_STORE(store, cli, mode, err)                                                      \
-    TIDE_CLEANUP(tide_store_closep) tide_store *store = NULL;                                      \
-    TIDE_TRY(tide_cli_open_store((cli), &store, (mode), (err)))
+    TIDE_CLEANUP(tide_store_closep)                                                                \
+    tide_store *store = NULL; /* NOLINT(bugprone-macro-parentheses): a name */                     \
+    TIDE_TRY(tide_cli_open_store((cli), &(store), (mode), (err)))
