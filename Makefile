@@ -59,10 +59,11 @@ check: ## format, clang-tidy, cppcheck, gcc -fanalyzer, lints, models
 	@$(BUILD) everything --sets "build test check" $(OPTIONS)
 	@scripts/check/check
 
-clang-pass: ## clang reads every source, with warnings as errors, and judges its layout
+clang-pass: ## clang reads every source, with warnings as errors; layout, clang-tidy without its analyzer
 	@$(BUILD) everything --sets "build test check" $(OPTIONS)
 	@scripts/check/format
 	@scripts/check/clang-pass
+	@scripts/check/tidy --fast
 
 format: ## lay out the source with clang-format
 	@scripts/setup/setup check
