@@ -1,6 +1,6 @@
 /* worker_job.c - running one job: what the function sees, how its end is written. */
-#include <stdlib.h>
 #include <stdio.h>
+#include <stdlib.h>
 #include <string.h>
 
 #include "base/backoff.h"

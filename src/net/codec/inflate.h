@@ -16,9 +16,9 @@
  * After a failure only tide_inflater_free may follow; what the buffer holds must not be used.
  *
  * gzip may consist of several members, zstd of several frames: they are one body. Zero bytes behind
- * the last member are ignored, anything else there is refused. zstd is the format of RFC 8878; those
- * before it are refused. "deflate" is a zlib stream, as RFC 9110 says, or a bare one, as some clients
- * have it; the first two bytes show which.
+ * the last member are ignored, anything else there is refused. zstd is the format of RFC 8878;
+ * those before it are refused. "deflate" is a zlib stream, as RFC 9110 says, or a bare one, as some
+ * clients have it; the first two bytes show which.
  *
  * Memory besides the output: about 44 KiB for gzip and deflate; for zstd the sender's window, which
  * is refused above 8 MiB (RFC 8878's advice), and 300 KiB.
