@@ -1,8 +1,7 @@
 /* message_output.h - rows and responses of services as lines of --json.
  *
  * A verb that has a service's counterpart builds the same message and prints it by the writer that
- * the service uses (net/codec/json_proto.h), so both have the same members in the same form. A verb
- * names that message in its table (tide_cli_verb.prints).
+ * the service uses (net/codec/json_proto.h), so both have the same members in the same form.
  *
  * Threads: one. */
 #pragma once
