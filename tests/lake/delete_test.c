@@ -4,14 +4,18 @@
 
 #include <inttypes.h>
 #include <pthread.h>
+#include <signal.h>
 #include <stdatomic.h>
 #include <stdio.h>
 #include <string.h>
+#include <unistd.h>
 
 #include "base/cleanup.h"
 #include "lake/compact.h"
 #include "lake/data.h"
 #include "lake/work.h"
+#include "support/prng.h"
+#include "support/process/proc.h"
 
 enum { APPENDERS = 16, ROUNDS = 3 };
 
@@ -287,6 +291,77 @@ static void every_delete_commits_beside_sixteen_appenders(void **state)
     close_case(&c);
 }
 
+/* ---- killed ---- */
+
+enum { KILLS = 12, KILL_WITHIN_US = 300000, WAIT_MS = 60000 };
+
+/* One that has found its rows, others have committed since, and that dies within its rebase. */
+static void kill_a_rebase(delete_case *c, prng *random, const char *key, const char *go)
+{
+    char program[PATH_MAX];
+    char found[8] = "";
+    proc child;
+    assert_ok_err(proc_find("lake-deleter", program, &c->w.err), &c->w.err);
+    const char *const argv[] = {program, c->l.t->url, c->l.t->dir.path, "id % 2 = 0", key,
+                                go,      NULL};
+    assert_ok_err(proc_start(&child, &(proc_options){.argv = argv, .out = PROC_PIPE}, &c->w.err),
+                  &c->w.err);
+    assert_int_equal(read(child.out_fd, found, 6), 6);
+    for (int64_t id = 3; id <= 6; id++)
+        assert_ok_err(append(&c->w, id), &c->w.err);
+    FILE *file = fopen(go, "w");
+    assert_non_null(file);
+    (void)fclose(file);
+    (void)usleep((useconds_t)prng_below(random, KILL_WITHIN_US));
+    assert_ok_err(proc_kill(&child, SIGKILL, &c->w.err), &c->w.err);
+    assert_ok_err(proc_wait(&child, WAIT_MS, &c->w.err), &c->w.err);
+    proc_done(&child);
+    assert_int_equal(unlink(go), 0);
+}
+
+/* All rows of the condition, those that came after the first look too, or none; and the same request
+ * again deletes what is left. */
+static void a_delete_that_dies_while_it_is_rebased_is_whole_or_nothing(void **state)
+{
+    delete_case c;
+    open_case(&c, state);
+    char go[TEMPDIR_PATH_MAX];
+    prng random;
+    prng_init(&random, prng_seed_from_env(20261118));
+    tempdir_join(&c.l.t->dir, "go", go);
+    lake_table(&c.l, "work", "main", "other");
+    int whole = 0;
+    for (int i = 0; i < KILLS; i++) {
+        char key[32];
+        (void)snprintf(key, sizeof key, "delete-%d", i);
+        for (int64_t id = 1; id <= 2; id++)
+            assert_ok_err(append(&c.w, id), &c.w.err);
+        kill_a_rebase(&c, &random, key, go);
+        lake_insert(&c.l, "work", "main", "other",
+                    1); /* behind what is still on its way at a server */
+        const int64_t even = count_rows(&c.w, "id % 2 = 0");
+        whole += even == 0;
+        if (even != 0)
+            assert_int_equal(even, 3);
+        lake_assert_sound(&c.l);
+        tide_lake_work again = new_work(&c.w);
+        again.commit.request_key = key;
+        assert_ok_err(tide_lake_work_begin(&again, "work", &c.w.err), &c.w.err);
+        assert_int_equal(again.is_answered, even == 0);
+        if (!again.is_answered) {
+            const tide_lake_delete rest = {
+                .schema = "main", .table = "t", .condition = "id % 2 = 0"};
+            assert_ok_err(tide_lake_work_delete(&again, &rest, &c.w.err), &c.w.err);
+            commit(&c.w, &again);
+        }
+        tide_lake_work_done(&again);
+        assert_int_equal(count_rows(&c.w, "id % 2 = 0"), 0);
+        assert_int_equal(count_rows(&c.w, "true"), 3 * (i + 1));
+    }
+    print_message("%d of %d deletes were committed before they were killed\n", whole, KILLS);
+    close_case(&c);
+}
+
 TEST_FILE()
 {
     const struct CMUnitTest tests[] = {
@@ -295,6 +370,7 @@ TEST_FILE()
         STORE_CASE(a_delete_is_evaluated_again_on_files_that_changed),
         STORE_CASE(an_append_commutes_with_a_delete),
         STORE_CASE(every_delete_commits_beside_sixteen_appenders),
+        STORE_CASE(a_delete_that_dies_while_it_is_rebased_is_whole_or_nothing),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

@@ -31,6 +31,7 @@ static tide_status join(tide_laked *laked, tide_listener *listener,
     laked->query_target = (tide_query_target){.kind = TIDE_QUERY_LAKE,
                                               .path = tide_lake_data_dir(laked->lake),
                                               .library = options->duckdb_library};
+    laked->log = tide_listener_log(listener);
     TIDE_TRY(tide_listener_queries(listener, &laked->queries, err));
     const tide_duckdb_pool_options desks = {.data_dir = tide_lake_data_dir(laked->lake),
                                             .library = options->duckdb_library,

@@ -23,11 +23,15 @@ typedef struct tide_refusal {
 typedef struct tide_refusals {
     pthread_mutex_t lock;
     tide_refusal kept[TIDE_REFUSALS_KEPT];
-    uint64_t count; /* ever; the newest is at (count - 1) % KEPT */
+    uint64_t count;    /* ever; the newest is at (count - 1) % KEPT */
+    int64_t logged_us; /* monotonic, of the last line */
+    int64_t omitted;   /* since then */
 } tide_refusals;
 
 void tide_refusals_init(tide_refusals *refusals);
 void tide_refusals_done(tide_refusals *refusals);
 void tide_refusals_add(tide_refusals *refusals, const tide_refusal *refusal);
+/* May a line be logged, at most ten a second? How many were left out since the last one; -1: not this one. */
+int64_t tide_refusals_admit_line(tide_refusals *refusals, int64_t now_us);
 /* The newest-th of them, copied; false: there are fewer. */
 bool tide_refusals_get(tide_refusals *refusals, uint64_t newest, tide_refusal *out);

@@ -43,8 +43,24 @@
 
 /* ---- the end of a call ---- */
 
+/* Who was refused has the answer; the operator finds it here, and in ListConflicts. */
+static void log_refusal(const tide_lake_turn *turn, const tide_error *err)
+{
+    tide_laked *laked = turn->laked;
+    if (!laked->log)
+        return;
+    const int64_t omitted =
+        tide_refusals_admit_line(&laked->refusals, laked->env->mono_us(laked->env));
+    if (omitted >= 0)
+        tide_log_write(laked->log, TIDE_LOG_WARN, "refused a change",
+                       TIDE_F("catalog", turn->catalog), TIDE_F("reason", err->text),
+                       TIDE_FI("omitted", omitted), TIDE_F_END);
+}
+
 void tide_laked_end(tide_lake_turn *turn, tide_status status, const tide_error *err)
 {
+    if (status == TIDE_E_CONFLICT)
+        log_refusal(turn, err);
     const tide_lake_collision *with = &turn->collision;
     if (status != TIDE_E_CONFLICT || with->snapshot_id == 0) {
         tide_call_end(turn->call, status, err);

@@ -42,6 +42,7 @@ struct tide_laked {
     tide_lake *lake;
     tide_lake_seen_files *seen; /* files whose digests were compared */
     tide_env *env;
+    tide_log *log; /* NULL: none */
     tide_long_poll *waiter;
     tide_duckdb_pool *desks;
     tide_query_pool *queries;       /* of the listener */

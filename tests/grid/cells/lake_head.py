@@ -44,7 +44,7 @@ def other_older(g):
     return g.verdict_of(answer)
 
 
-@cell("lake-head", "this-older", "refuses E_CONFLICT", mark=Mark("lake", NO_LOG))
+@cell("lake-head", "this-older", "refuses E_CONFLICT")
 def this_older(g):
     """Another writer has altered the table since."""
     w = SqliteLake(g)

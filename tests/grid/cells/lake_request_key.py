@@ -51,7 +51,7 @@ def other_older(g):
     return g.verdict_of(answer)
 
 
-@cell("lake-request-key", "this-older", "refuses E_CONFLICT", mark=Mark("lake", NO_LOG))
+@cell("lake-request-key", "this-older", "refuses E_CONFLICT")
 def this_older(g):
     """The caller has forgotten what it used the key for, and asks for something else."""
     w = SqliteLake(g)
