@@ -341,6 +341,8 @@ static void read_agent(tide_agent_row *out, tide_query *query, int64_t now_us, i
         out->holder[0] = '\0';
     tide_view_copy(out->reader, sizeof out->reader, tide_query_col_text(query));
     out->health = health_of(out->seen_at_us, now_us);
+    if (out->health == TIDE_AGENT_HEALTHY && *out->error)
+        out->health = TIDE_AGENT_DEGRADED;
 }
 
 static tide_status append_agent(listing *list, tide_query *query, int64_t now_us,

@@ -17,7 +17,7 @@
  * Whoever changes the registry notifies TIDE_REGISTRY_TOPIC (watch.h), so that colonies in other processes look at once. SQLite tells only that
  * something in the file has changed: tide_registry_mark tells whether it was the registry.
  *
- * Health is on the colony's own clock: healthy when an answer came within 30 s, degraded within 2 min, else away.
+ * Health is on the colony's own clock: healthy when a response came within 30 s and none was refused since, degraded within 2 min, else away.
  *
  * Survives: rows and leases. Threads: as the store. */
 #pragma once

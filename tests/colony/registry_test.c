@@ -76,6 +76,11 @@ static void health_is_how_long_ago_an_agent_answered(void **state)
     row = find(t, "a");
     assert_int_equal(TIDE_AGENT_HEALTHY, row.health);
     assert_string_equal("", row.error);
+    /* Its responses are refused: it answers, and is not healthy. */
+    virtual_env_advance(&t->clock, TIDE_AGENT_HEALTHY_US / 2);
+    assert_ok_err(tide_registry_note(t->store, "a", "refused", &t->err), &t->err);
+    assert_int_equal(TIDE_AGENT_DEGRADED, find(t, "a").health);
+    assert_ok_err(tide_registry_note(t->store, "a", NULL, &t->err), &t->err);
     virtual_env_advance(&t->clock, TIDE_AGENT_HEALTHY_US);
     assert_int_equal(TIDE_AGENT_HEALTHY, find(t, "a").health);
     virtual_env_advance(&t->clock, 1);

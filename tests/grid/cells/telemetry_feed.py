@@ -110,7 +110,7 @@ def end_other(g, client):
     end(g, client)
 
 
-@cell(STATE, "other-older", "begins an epoch", mark=Mark("telemetry", *NO_EPOCH))
+@cell(STATE, "other-older", "begins an epoch")
 def other_older(g):
     """The agent is restored to a backup; the client has read more than it has now."""
     agent, client = begin(g)

@@ -44,7 +44,7 @@ def end(g, agent, colony):
     return f"gap {lost[0][6]}" if lost else "continues"
 
 
-@cell(STATE, "other-older", "begins an epoch", mark=Mark("telemetry", "metric: no metric"))
+@cell(STATE, "other-older", "begins an epoch")
 def other_older(g):
     return colony_faults.agent_older(g, Reading)
 
@@ -80,8 +80,7 @@ def other_older_ahead(g):
     return end(g, agent, colony)
 
 
-@cell(STATE, "other-older", "begins an epoch", variant="rolled-back",
-      mark=Mark("telemetry", "metric: no metric"))
+@cell(STATE, "other-older", "begins an epoch", variant="rolled-back")
 def other_older_rolled_back(g):
     """The agent's volume is restored from a snapshot; it cannot notice, digests show it."""
     state = Reading(g)
@@ -153,16 +152,12 @@ def other_wiped_stream_later(g):
     return f"gap {lost[0][6]}" if lost else "continues"
 
 
-@cell(STATE, "other-wiped", "begins an epoch", variant="read",
-      mark=Mark("telemetry", "metric: no metric"))
+@cell(STATE, "other-wiped", "begins an epoch", variant="read")
 def other_wiped_read(g):
     return colony_faults.agent_wiped(g, Reading)
 
 
-@cell(STATE, "other-copied", "refuses exit 6", effect="holds",
-      mark=Mark("telemetry", "verdict: begins an epoch", "data: the position is now in session",
-                "data: delivery: phantom", "answer: colony agent ls",
-                "alert: no shipped rule", "metric: no metric"))
+@cell(STATE, "other-copied", "refuses exit 6", effect="holds")
 def other_copied(g):
     """The agent's store is replaced by a copy of another agent's, which the colony polls, too."""
     agent, other = Agent(g), Agent(g, "web-2")
@@ -202,14 +197,12 @@ def returned(g):
     return colony_faults.colony_returned(g, Reading)
 
 
-@cell(STATE, "away-before", "refuses exit 6", effect="holds",
-      mark=Mark("telemetry", "log: no line", "alert: no shipped rule"))
+@cell(STATE, "away-before", "refuses exit 6", effect="holds")
 def away_before(g):
     return colony_faults.agent_away_before(g, Reading)
 
 
-@cell(STATE, "away-during", "refuses exit 6", effect="holds",
-      mark=Mark("telemetry", "log: no line", "alert: no shipped rule"))
+@cell(STATE, "away-during", "refuses exit 6", effect="holds")
 def away_during(g):
     return colony_faults.agent_away_during(g, Reading)
 

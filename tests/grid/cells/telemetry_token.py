@@ -41,7 +41,7 @@ def other_older_rolled_back(g):
     return colony_faults.colony_rolled_back(g, Token)
 
 
-@cell(STATE, "this-older", "begins an epoch", mark=Mark("telemetry", "metric: no metric"))
+@cell(STATE, "this-older", "begins an epoch")
 def this_older(g):
     return colony_faults.agent_older(g, Token)
 
@@ -91,7 +91,7 @@ def returned(g):
     return colony_faults.colony_returned(g, Token)
 
 
-@cell(STATE, "away-before", "continues", effect="holds", mark=Mark("telemetry", *ABSENT))
+@cell(STATE, "away-before", "continues", effect="holds")
 def away_before(g):
     return colony_faults.colony_away_before(g, Token)
 
