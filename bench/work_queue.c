@@ -306,7 +306,7 @@ static void print_line(const contest *c, const char *name, const char *mode, dou
 static double fill(contest *c, double seconds)
 {
     const int64_t count =
-        (int64_t)((c->batch == 1 ? 15000 : 70000) * (seconds + warm_s)) / ADD * ADD + 10 * ADD;
+        (int64_t)((c->batch == 1 ? 30000 : 110000) * (seconds + warm_s)) / ADD * ADD + 10 * ADD;
     const int64_t before_us = bench_now_us();
     add_items(c, count);
     const double rate = (double)count * 1e6 / (double)(bench_now_us() - before_us);

@@ -521,10 +521,8 @@ claimed AS (
     WHERE w.ctid = ANY(ARRAY(SELECT row FROM given)) AND w.item_no + 0 = g.item_no
     RETURNING g.place, w.work_item_id, w.task_id, w.work_type, w.input_data, w.lease_token, w.retry_count + 1 AS attempt,
               w.max_retries, w.priority, w.lease_expires_at, w.deadline_at, w.lease_acquired_at, w.claim_key,
-              w.value_digest, w.item_no),
-taken AS (
-    DELETE FROM work_ready
-    WHERE ctid = ANY(ARRAY(SELECT entry FROM given WHERE item_no = ANY(ARRAY(SELECT item_no FROM claimed))))),
+              w.value_digest, w.item_no, g.entry),
+taken AS (DELETE FROM work_ready WHERE ctid = ANY(ARRAY(SELECT entry FROM claimed))),
 leased AS (
     INSERT INTO work_lease_ends (check_at, items)
     SELECT min(lease_expires_at), array_agg(item_no) FROM claimed HAVING count(*) > 0)

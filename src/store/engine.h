@@ -189,8 +189,9 @@ struct tide_store {
     pid_t pid; /* of the process that opened it: threads and locks do not survive fork */
     pthread_mutex_t user_lock;
     pthread_cond_t has_left;
-    int users;               /* calls under way; closing waits for them */
-    tide_combiner *combiner; /* statement.h: writes of several callers in one transaction */
+    int users;                   /* calls under way; closing waits for them */
+    tide_combiner *combiners[2]; /* statement.h: writes of several callers in one transaction; the
+                                    second one for large calls */
 
     pthread_mutex_t watch_lock; /* of watches */
     tide_watch *watches;

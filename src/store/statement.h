@@ -64,9 +64,11 @@ void tide_tx_flush_by_commit(tide_tx *tx);
 bool tide_tx_has_lost_run(const tide_tx *tx);
 
 /* Callers of this process that want the same kind of write at the same time share a transaction: fn
- * runs it for all that are queued under key (combiner.h). Returns when fn was called with `what`.
+ * runs it for all that are queued (combiner.h). Large calls (is_large) queue apart: two
+ * transactions of a few of them run side by side, where small calls make one of all that wait.
+ * Returns when fn was called with `what`.
  * TIDE_E_INVALID: as tide_store_write refuses a call; fn was not called. */
-TIDE_MUST_CHECK tide_status tide_store_combine(tide_store *store, int64_t key, void *what,
+TIDE_MUST_CHECK tide_status tide_store_combine(tide_store *store, bool is_large, void *what,
                                                tide_combiner_fn *fn, tide_error *err);
 
 TIDE_MUST_CHECK tide_status tide_query_start_binds(tide_query **out, tide_tx *tx,

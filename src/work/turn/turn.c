@@ -397,7 +397,8 @@ tide_status tide_work_turn_run(tide_store *store, tide_work_turn *turn, tide_err
     turn->store = store;
     turn->is_alone = !is_shared(store, turn);
     if (!turn->is_alone) {
-        TIDE_TRY(tide_store_combine(store, 0, turn, run_together, err));
+        const bool is_large = count_items(turn) >= TIDE_TURN_LARGE;
+        TIDE_TRY(tide_store_combine(store, is_large, turn, run_together, err));
         if (!turn->is_alone && turn->status < TIDE_OK && err)
             *err = turn->err;
     }

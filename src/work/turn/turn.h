@@ -3,7 +3,8 @@
  *     finishes (one statement)  ->  claims (one statement per type)  ->  COMMIT, in the same pipeline
  *
  * On PostgreSQL small calls of one process share it (tide_store_combine): the first caller runs it at once, those that
- * arrive meanwhile are queued and become the next one. Nothing of one caller can refuse another's: a token
+ * arrive meanwhile are queued and become the next one. Calls of many items queue apart, and two of their transactions
+ * run side by side: one finishes items while the other has the turn of the type. Nothing of one caller can refuse another's: a token
  * that is not held, or a type without items, is a row that does not come back. If the transaction
  * itself fails, each caller runs alone (docs/decisions/0003-no-savepoints-on-postgresql.md). A failure
  * of the store is the answer to all of them. SQLite's writer makes groups by itself.
@@ -23,6 +24,7 @@ enum {
     TIDE_TURN_SHARED_MAX = 100,         /* items of a call that shares a transaction */
     TIDE_TURN_SHARED_BYTES = 256 << 10, /* bytes of their outputs */
     TIDE_TURN_ITEMS_MAX = 1000,         /* items of a shared transaction */
+    TIDE_TURN_LARGE = 32,               /* items of a call that queues with large ones */
     TIDE_TURN_BOUND_EVERY = 256,        /* items claimed between two rises of a bound, about */
     TIDE_TURN_LIMIT = 10,               /* a lone claim of fewer items takes no turn */
 };

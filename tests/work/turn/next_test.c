@@ -279,7 +279,7 @@ static void run_callers(caller *callers, raw_sql *raw)
         if (i < 2)
             wait_until_blocked(raw, i + 1);
     }
-    while (tide_combiner_queued(callers[0].store->combiner, 0) < GROUP - 2)
+    while (tide_combiner_queued(callers[0].store->combiners[false], 0) < GROUP - 2)
         (void)sched_yield();
     raw_ok(raw, "ROLLBACK");
     for (int i = 0; i < GROUP; i++)
