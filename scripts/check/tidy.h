@@ -29,7 +29,7 @@
 #define assert_non_null(pointer) assert_true((pointer) != NULL)
 #undef assert_null
 #define assert_null(pointer) assert_true((pointer) == NULL)
-#define _fail(file, line) tidy_fail()
+#define _fail(file, line) ((void)(file), (void)(line), tidy_fail())
 
 __attribute__((noreturn)) void tidy_fail(void);
 #endif

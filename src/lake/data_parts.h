@@ -54,7 +54,7 @@ TIDE_MUST_CHECK tide_status tide_lake_fill(const char **out, tide_arena *arena,
 /* An instance of DuckDB for somebody else's text: it may read these files (whole paths) and nothing else. */
 TIDE_MUST_CHECK tide_status tide_lake_open_box(tide_lake_data *data, tide_duckdb **out,
                                                tide_duck **duck, tide_error *err);
-void tide_lake_box_free(struct tide_lake_box *box); /* takes NULL */
+void tide_lake_box_free(struct tide_lake_box *s); /* takes NULL */
 TIDE_CLEANUP_FN(tide_lake_box_freep, struct tide_lake_box, tide_lake_box_free)
 TIDE_MUST_CHECK tide_status tide_lake_seal_box(tide_duck *duck, const char *const *paths, int count,
                                                tide_error *err);

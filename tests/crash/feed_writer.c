@@ -10,7 +10,7 @@
 #include "crash/feed_load.h"
 #include "support/history.h"
 
-static int fail(const char *what, const tide_error *err)
+static int report(const char *what, const tide_error *err)
 {
     (void)fprintf(stderr, "feed-writer: %s: %s\n", what, err->text);
     return EXIT_FAILURE;
@@ -27,19 +27,19 @@ int main(int argc, char **argv)
     tide_feed *feed = NULL;
     tide_error err;
     if (tide_store_open(&store, argv[1], &options, &err) < TIDE_OK)
-        return fail("open", &err);
+        return report("open", &err);
     if (tide_feed_open(&feed, store, NULL, &err) < TIDE_OK)
-        return fail("feed", &err);
+        return report("feed", &err);
     const feed_load_history history = {
         .fd = history_open(argv[3]), .sequence = "logs", .is_announced = true};
     for (int64_t n = 1;; n++) {
         int64_t first = 0;
         int64_t next_us = 0;
         if (feed_load_commit(feed, &history, cycle, child, n, &first, &err) < TIDE_OK)
-            return fail("commit", &err);
+            return report("commit", &err);
         (void)printf("ack %" PRId64 "\n", first);
         (void)fflush(stdout);
         if (n % 16 == 0 && tide_feed_step(feed, &next_us, &err) < TIDE_OK)
-            return fail("step", &err);
+            return report("step", &err);
     }
 }
