@@ -21,7 +21,7 @@
 
 enum { SCRIPT_MAX = 16 << 10, COPY_MAX = 1 << 30 };
 
-static void close_fd(int *fd)
+static void close_fd(const int *fd)
 {
     if (*fd >= 0)
         (void)close(*fd);

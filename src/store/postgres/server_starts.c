@@ -2,6 +2,7 @@
 
 #include <inttypes.h>
 #include <stdio.h>
+#include <stdlib.h>
 #include <string.h>
 
 #include "base/buffer.h"
@@ -25,12 +26,15 @@ void tide_server_starts_parse(tide_server_starts *out, const char *text)
     *out = (tide_server_starts){0};
     for (int len = 0; out->count < TIDE_SERVER_STARTS_MAX; text += len) {
         tide_server_start *start = &out->list[out->count];
-        if (sscanf(text, "%" SCNd64 " %36s%n", &start->number, start->id, &len) < 2 ||
-            start->number < 1 || tide_uuid_parse(&ignored, tide_view_of(start->id)) != TIDE_OK) {
+        char *end = NULL;
+        start->number = strtoll(text, &end, 10);
+        if (sscanf(end, " %36s%n", start->id, &len) < 1 || start->number < 1 ||
+            tide_uuid_parse(&ignored, tide_view_of(start->id)) != TIDE_OK) {
             *start = (tide_server_start){0};
             return;
         }
         out->count++;
+        text = end;
     }
 }
 

@@ -139,7 +139,7 @@ void flip_sweep(const flip_kind *k, void *scene)
     int by_verify = 0;
     int wrong = 0;
     const char *wanted = getenv("TIDEMARK_FLIPS");
-    const int flips = wanted ? atoi(wanted) : is_soak() ? FLIPS_SOAK : FLIPS;
+    const int flips = wanted ? (int)strtol(wanted, NULL, 10) : is_soak() ? FLIPS_SOAK : FLIPS;
     image file = read_image(k->path);
     prng_init(&p, prng_seed_from_env(7));
     flip_answers truth = ask(k, scene);
