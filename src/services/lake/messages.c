@@ -162,7 +162,6 @@ tide_status tide_lake_message_verify(tide_buffer *out, tide_lake *lake, const ch
     if (f.status < TIDE_OK)
         return tide_fail(err, f.status, "%s", put_err.text);
     LAKE(VerifyResponse) response = LAKE_INIT(VERIFY_RESPONSE);
-    response.sound = status >= TIDE_OK;
     response.catalogs = checked.catalogs;
     response.snapshots = checked.snapshots;
     response.rows = checked.rows;
