@@ -3,18 +3,14 @@
 
 #include "base/cleanup.h"
 #include "base/text/json_tree.h"
+#include "cli/print/message_output.h"
 #include "cli/replica/cmd_replica.h"
 #include "replica/value.h"
+#include "services/replica/status_service.h"
 
 enum { VALUE_TEXT_MAX = 1 << 30 };
 
 /* ---- one entry ---- */
-
-static const char *class_name(tide_sql_value_kind class)
-{
-    static const char *const names[] = {"null", "integer", "real", "text", "blob"};
-    return names[class];
-}
 
 static tide_status put_value(tide_buffer *out, const tide_sql_value *value, tide_error *err)
 {
@@ -48,52 +44,17 @@ static void print_line(const tide_cli *cli, const tide_conflict *conflict, tide_
     tide_cli_print(cli->out.file, "\n");
 }
 
-static void put_side(tide_cli_output *out, const char *name, tide_view json)
-{
-    if (json.len > 0)
-        tide_cli_json_raw(out, name, json);
-    else
-        tide_cli_json_text(out, name, NULL);
-}
-
-/* The values of a row that is kept out are its data: nothing that was written is to be found nowhere. */
-static tide_status print_json(tide_cli_output *out, const tide_conflict *conflict, tide_view value,
-                              tide_error *err)
-{
-    char node[TIDE_CLI_NODE_SIZE];
-    const bool is_write = value.len > 0;
-    tide_cli_replica_node(node, &conflict->stamp.node);
-    tide_cli_json_begin(out);
-    tide_cli_json_text(out, "id", conflict->id);
-    tide_cli_json_text(out, "kind", conflict->reason);
-    tide_cli_json_text(out, "table", conflict->table);
-    tide_cli_json_view(out, "record_id", conflict->record_id);
-    tide_cli_json_text(out, "reason", conflict->reason);
-    tide_cli_json_text(out, "column", is_write ? conflict->column : NULL);
-    tide_cli_json_text(out, "node", conflict->stamp.time ? node : NULL);
-    if (conflict->stamp.time)
-        tide_cli_json_time(out, "written_at", tide_stamp_us(&conflict->stamp));
-    if (is_write) {
-        tide_cli_json_raw(out, "value", value);
-        tide_cli_json_text(out, "value_type", class_name(conflict->value.kind));
-    }
-    if (conflict->data.len > 0)
-        tide_cli_json_raw(out, "data", conflict->data);
-    put_side(out, "ours", conflict->ours);
-    put_side(out, "theirs", is_write ? value : conflict->data);
-    if (conflict->found_at_us > 0)
-        tide_cli_json_time(out, "found_at", conflict->found_at_us);
-    return tide_cli_json_end(out, err);
-}
-
 static tide_status print_conflict(void *arg, const tide_conflict *conflict, tide_error *err)
 {
     tide_cli *cli = arg;
     TIDE_CLEANUP(tide_buffer_done) tide_buffer value = tide_buffer_of(VALUE_TEXT_MAX);
+    if (cli->out.is_json) {
+        TIDE_TRY(tide_look_conflict(conflict, &value, err));
+        return tide_cli_print_encoded(&cli->out, &tidemark__replica__v1__conflict__descriptor,
+                                      tide_buffer_view(&value), err);
+    }
     if (conflict->column[0] != '\0')
         TIDE_TRY(put_value(&value, &conflict->value, err));
-    if (cli->out.is_json)
-        return print_json(&cli->out, conflict, tide_buffer_view(&value), err);
     print_line(cli, conflict, tide_buffer_view(&value));
     return TIDE_OK;
 }

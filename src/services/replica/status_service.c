@@ -10,6 +10,7 @@
 #include "replica/node_status.h"
 #include "replica/peer.h"
 #include "replica/snapshot.h"
+#include "replica/value.h"
 #include "services/api/messages.h"
 #include "services/api/rpc.h"
 
@@ -300,51 +301,9 @@ tide_status tide_look_status(tide_node *node, tide_buffer *out, tide_error *err)
     return put_rest(&l, err);
 }
 
-/* ---- values as people write them ---- */
-
-static tide_status put_hex(tide_buffer *out, tide_view bytes)
-{
-    TIDE_TRY(tide_buffer_append_text(out, "x'"));
-    for (size_t i = 0; i < bytes.len && out->len < TIDE_LOOK_VALUE_MAX; i++)
-        TIDE_TRY(tide_buffer_printf(out, "%02x", (unsigned)(uint8_t)bytes.ptr[i]));
-    return tide_buffer_append_text(out, "'");
-}
-
-static tide_status put_value(tide_buffer *out, const tide_sql_value *value)
-{
-    size_t replaced = 0;
-    switch (value->kind) {
-    case TIDE_SQL_VALUE_I64:
-        return tide_buffer_printf(out, "%" PRId64, value->i64);
-    case TIDE_SQL_VALUE_F64:
-        return tide_buffer_printf(out, "%.17g", value->f64);
-    case TIDE_SQL_VALUE_TEXT:
-        return tide_utf8_clean(out, tide_utf8_cut(value->bytes, TIDE_LOOK_VALUE_MAX), &replaced);
-    case TIDE_SQL_VALUE_BLOB:
-        return put_hex(out, value->bytes);
-    case TIDE_SQL_VALUE_NULL:
-    case TIDE_SQL_VALUE_BOOL: /* these two are no values of SQLite */
-    case TIDE_SQL_VALUE_TIME:
-        break;
-    }
-    return tide_buffer_append_text(out, "NULL");
-}
-
-/* A key's values, with commas between. */
-static tide_status put_key(tide_buffer *out, tide_view key)
-{
-    tide_reader from = tide_reader_of(key);
-    while (tide_reader_left(&from) > 0 && out->len < TIDE_LOOK_VALUE_MAX) {
-        tide_sql_value value;
-        if (out->len > 0)
-            TIDE_TRY(tide_buffer_append_text(out, ", "));
-        TIDE_TRY(tide_sql_value_decode(&value, &from));
-        TIDE_TRY(put_value(out, &value));
-    }
-    return TIDE_OK;
-}
-
 /* ---- conflicts ---- */
+
+enum { RESPONSE_SPARE = 65536 };
 
 typedef struct listing {
     tide_buffer *out;
@@ -360,35 +319,73 @@ static int64_t bound(uint32_t wanted)
     return wanted < TIDE_LOOK_LIST_MAX ? wanted : TIDE_LOOK_LIST_MAX;
 }
 
-static tide_status put_conflict(void *arg, const tide_conflict *conflict, tide_error *err)
+/* Texts of the application are valid in JSON; a key may be anything. */
+static tide_status put_view(tide_buffer *out, uint32_t field, tide_view text, tide_error *err)
 {
-    listing *l = arg;
-    id_text node;
-    TIDE_CLEANUP(tide_buffer_done) tide_buffer key = tide_buffer_of(TIDE_RPC_RESPONSE_MAX);
-    TIDE_CLEANUP(tide_buffer_done) tide_buffer value = tide_buffer_of(TIDE_RPC_RESPONSE_MAX);
-    REPLICA(Conflict) message = REPLICA_INIT(CONFLICT);
-    if (l->table[0] && strcmp(l->table, conflict->table) != 0)
+    size_t replaced = 0;
+    TIDE_CLEANUP(tide_buffer_done) tide_buffer clean = tide_buffer_of(out->max);
+    if (text.len == 0)
         return TIDE_OK;
-    l->has_more = l->left == 0;
-    if (l->left-- == 0)
-        return TIDE_NONE;
-    if (put_key(&key, conflict->key) < TIDE_OK)
-        return tide_fail(err, TIDE_E_DAMAGED, "a key of table %s cannot be shown", conflict->table);
-    const bool is_write = conflict->column[0] != '\0';
-    if (is_write && put_value(&value, &conflict->value) < TIDE_OK)
+    if (tide_utf8_clean(&clean, text, &replaced) < TIDE_OK)
         return tide_no_memory(err);
+    return tide_rpc_put_bytes(out, field, tide_buffer_view(&clean), err);
+}
+
+static const char *class_name(tide_sql_value_kind class)
+{
+    static const char *const names[] = {"null", "integer", "real", "text", "blob"};
+    return names[class];
+}
+
+tide_status tide_look_conflict(const tide_conflict *conflict, tide_buffer *out, tide_error *err)
+{
+    id_text node;
+    tide_json json;
+    TIDE_CLEANUP(tide_buffer_done) tide_buffer value = tide_buffer_of(out->max);
+    REPLICA(Conflict) message = REPLICA_INIT(CONFLICT);
+    const bool is_write = conflict->column[0] != '\0';
+    if (is_write) {
+        tide_json_init(&json, &value);
+        tide_value_json(&json, &conflict->value);
+        if (tide_json_finish(&json) < TIDE_OK)
+            return tide_no_memory(err);
+        message.value_type = tide_rpc_borrow(class_name(conflict->value.kind));
+        message.column = tide_rpc_borrow(conflict->column);
+    }
     name_node(node, &conflict->stamp.node);
+    message.id = tide_rpc_borrow(conflict->id);
+    message.kind = tide_rpc_borrow(conflict->reason);
     message.table = tide_rpc_borrow(conflict->table);
-    message.key = tide_rpc_borrow(tide_buffer_text(&key));
     message.reason = tide_rpc_borrow(conflict->reason);
-    message.column = tide_rpc_borrow(conflict->column);
-    message.value = tide_rpc_borrow(tide_buffer_text(&value));
     message.found_at = (uint64_t)conflict->found_at_us;
     if (conflict->stamp.time) {
         message.node = node;
         message.written_at = (uint64_t)tide_stamp_us(&conflict->stamp);
     }
-    return put(l->out, 1, &message.base, err);
+    const tide_view lost = is_write ? tide_buffer_view(&value) : conflict->data;
+    TIDE_TRY(tide_rpc_pack(out, &message.base, err));
+    TIDE_TRY(put_view(out, 4, conflict->record_id, err));
+    TIDE_TRY(put_view(out, 9, tide_buffer_view(&value), err));
+    TIDE_TRY(put_view(out, 11, conflict->data, err));
+    TIDE_TRY(put_view(out, 12, conflict->ours, err));
+    return put_view(out, 13, lost, err);
+}
+
+static tide_status put_conflict(void *arg, const tide_conflict *conflict, tide_error *err)
+{
+    listing *l = arg;
+    TIDE_CLEANUP(tide_buffer_done) tide_buffer message = tide_buffer_of(TIDE_RPC_RESPONSE_MAX);
+    if (l->table[0] && strcmp(l->table, conflict->table) != 0)
+        return TIDE_OK;
+    l->has_more = l->left == 0;
+    if (l->left-- == 0)
+        return TIDE_NONE;
+    TIDE_TRY(tide_look_conflict(conflict, &message, err));
+    /* Values may be large: what does not fit is only said to be there. */
+    l->has_more = l->out->len + message.len > TIDE_RPC_RESPONSE_MAX - RESPONSE_SPARE;
+    if (l->has_more)
+        return TIDE_NONE;
+    return tide_rpc_put_bytes(l->out, 1, tide_buffer_view(&message), err);
 }
 
 tide_status tide_look_conflicts(tide_node *node, const REPLICA(ListConflictsRequest) * request,

@@ -3,7 +3,8 @@
  * They only look: nothing is folded or acknowledged, so a page that asks every second does not disturb the node. What was captured and not folded yet is
  * not in the numbers.
  *
- * Texts of the application (values, keys, names) may be anything: broken characters are replaced, long values cut at TIDE_LOOK_VALUE_MAX bytes.
+ * Texts of the application (values, keys, names) may be anything: broken characters are replaced. Texts about quarantined events are cut at
+ * TIDE_LOOK_VALUE_MAX bytes; a list of conflicts ends where its response is full.
  *
  * Threads: any. */
 #pragma once
@@ -18,6 +19,9 @@ enum {
 };
 
 TIDE_MUST_CHECK tide_status tide_look_status(tide_node *node, tide_buffer *out, tide_error *err);
+/* One entry as ListConflicts has it, and `replica conflicts --json` prints it. */
+TIDE_MUST_CHECK tide_status tide_look_conflict(const tide_conflict *conflict, tide_buffer *out,
+                                               tide_error *err);
 TIDE_MUST_CHECK tide_status tide_look_conflicts(tide_node *node,
                                                 const REPLICA(ListConflictsRequest) * request,
                                                 tide_buffer *out, tide_error *err);

@@ -128,10 +128,10 @@ const Peers = ({ database, name }) => (
 const Conflicts = ({ details, name }) => (
   <Table caption={`Writes that lost against others unseen, and rows that a constraint keeps out${details.moreConflicts ? "; the first 100" : ""}`} rows={details.conflicts} empty="Nothing has collided." columns={[
     { name: "table" },
-    { name: "key", cell: (row) => <code><Text value={row.key} max={60} /></code> },
+    { name: "key", cell: (row) => <code><Text value={row.record_id} max={60} /></code> },
     { name: "reason" },
     { name: "column" },
-    { name: "value", title: "what was lost", cell: (row) => <code><Text value={row.value} max={80} /></code> },
+    { name: "value", title: "what was lost", cell: (row) => <code><Text value={row.theirs === null ? "" : JSON.stringify(row.theirs)} max={80} /></code> },
     { name: "node", title: "written by", cell: (row) => <Text value={row.node ? name(row.node) : ""} max={40} /> },
     { name: "written", cell: (row) => when(row.written_at) },
   ]} />
