@@ -365,7 +365,7 @@ static void messages_of_a_server_stream_come_in_order(void **state)
     for (int i = 0; i < 2000; i++) {
         assert_ok_err(tide_client_next(stream, &message, &t->err), &t->err);
         assert_int_equal(100, message.len);
-        assert_int_equal(i, assert_number(tide_buffer_text(&message)));
+        assert_int_equal(i, strtol(tide_buffer_text(&message), NULL, 10)); /* and dots */
     }
     assert_status(TIDE_NONE, tide_client_next(stream, &message, &t->err));
     assert_status(TIDE_NONE, tide_client_next(stream, &message, &t->err));
@@ -392,7 +392,7 @@ static void a_slow_reader_holds_the_sender_back(void **state)
         pthread_mutex_lock(&stream->lock);
         most_len = stream->queued_len > most_len ? stream->queued_len : most_len;
         pthread_mutex_unlock(&stream->lock);
-        assert_int_equal(count++, assert_number(tide_buffer_text(&message)));
+        assert_int_equal(count++, strtol(tide_buffer_text(&message), NULL, 10));
     }
     assert_status_err(TIDE_NONE, status, &t->err);
     assert_int_equal(3000, count);
