@@ -615,3 +615,157 @@ UPDATE leases SET expires_at = :expires
 FROM (SELECT h ->> 0 AS held_name, CAST(h ->> 1 AS bigint) AS held_token FROM json_array_elements(CAST(:held AS json)) AS h) AS h
 WHERE name = h.held_name AND token = h.held_token AND holder IS NOT NULL AND expires_at > :now
 RETURNING name;
+
+-- ---- numbers that a batch has stored and no row has: between neighbours, in each batch that reaches there ----
+
+-- statement: spans_absent
+WITH bounds AS (SELECT min(first_seq) AS first, max(last_seq) AS last FROM polling_batches WHERE source_id = :source_id),
+present AS (SELECT seq_id FROM spans_rows WHERE source_id = :source_id
+            UNION ALL SELECT seq_id FROM dead_letters_rows WHERE source_id = :source_id AND seq_id > 0
+            UNION ALL SELECT first - 1 FROM bounds WHERE first IS NOT NULL
+            UNION ALL SELECT last + 1 FROM bounds WHERE last IS NOT NULL),
+pairs AS (SELECT seq_id, lead(seq_id) OVER (ORDER BY seq_id) AS next FROM present)
+SELECT p.seq_id + 1, p.next - 1, b.first_seq, b.last_seq
+FROM pairs p JOIN polling_batches b
+    ON b.source_id = :source_id AND b.first_seq < p.next AND b.last_seq > p.seq_id
+WHERE p.next > p.seq_id + 1 ORDER BY p.seq_id, b.first_seq LIMIT :limit;
+
+-- statement: system_metrics_absent
+WITH bounds AS (SELECT min(first_seq) AS first, max(last_seq) AS last FROM polling_batches WHERE source_id = :source_id),
+present AS (SELECT seq_id FROM system_metrics_rows WHERE source_id = :source_id
+            UNION ALL SELECT seq_id FROM dead_letters_rows WHERE source_id = :source_id AND seq_id > 0
+            UNION ALL SELECT first - 1 FROM bounds WHERE first IS NOT NULL
+            UNION ALL SELECT last + 1 FROM bounds WHERE last IS NOT NULL),
+pairs AS (SELECT seq_id, lead(seq_id) OVER (ORDER BY seq_id) AS next FROM present)
+SELECT p.seq_id + 1, p.next - 1, b.first_seq, b.last_seq
+FROM pairs p JOIN polling_batches b
+    ON b.source_id = :source_id AND b.first_seq < p.next AND b.last_seq > p.seq_id
+WHERE p.next > p.seq_id + 1 ORDER BY p.seq_id, b.first_seq LIMIT :limit;
+
+-- statement: ebpf_http_metrics_absent
+WITH bounds AS (SELECT min(first_seq) AS first, max(last_seq) AS last FROM polling_batches WHERE source_id = :source_id),
+present AS (SELECT seq_id FROM ebpf_http_metrics_rows WHERE source_id = :source_id
+            UNION ALL SELECT seq_id FROM dead_letters_rows WHERE source_id = :source_id AND seq_id > 0
+            UNION ALL SELECT first - 1 FROM bounds WHERE first IS NOT NULL
+            UNION ALL SELECT last + 1 FROM bounds WHERE last IS NOT NULL),
+pairs AS (SELECT seq_id, lead(seq_id) OVER (ORDER BY seq_id) AS next FROM present)
+SELECT p.seq_id + 1, p.next - 1, b.first_seq, b.last_seq
+FROM pairs p JOIN polling_batches b
+    ON b.source_id = :source_id AND b.first_seq < p.next AND b.last_seq > p.seq_id
+WHERE p.next > p.seq_id + 1 ORDER BY p.seq_id, b.first_seq LIMIT :limit;
+
+-- statement: ebpf_grpc_metrics_absent
+WITH bounds AS (SELECT min(first_seq) AS first, max(last_seq) AS last FROM polling_batches WHERE source_id = :source_id),
+present AS (SELECT seq_id FROM ebpf_grpc_metrics_rows WHERE source_id = :source_id
+            UNION ALL SELECT seq_id FROM dead_letters_rows WHERE source_id = :source_id AND seq_id > 0
+            UNION ALL SELECT first - 1 FROM bounds WHERE first IS NOT NULL
+            UNION ALL SELECT last + 1 FROM bounds WHERE last IS NOT NULL),
+pairs AS (SELECT seq_id, lead(seq_id) OVER (ORDER BY seq_id) AS next FROM present)
+SELECT p.seq_id + 1, p.next - 1, b.first_seq, b.last_seq
+FROM pairs p JOIN polling_batches b
+    ON b.source_id = :source_id AND b.first_seq < p.next AND b.last_seq > p.seq_id
+WHERE p.next > p.seq_id + 1 ORDER BY p.seq_id, b.first_seq LIMIT :limit;
+
+-- statement: ebpf_sql_metrics_absent
+WITH bounds AS (SELECT min(first_seq) AS first, max(last_seq) AS last FROM polling_batches WHERE source_id = :source_id),
+present AS (SELECT seq_id FROM ebpf_sql_metrics_rows WHERE source_id = :source_id
+            UNION ALL SELECT seq_id FROM dead_letters_rows WHERE source_id = :source_id AND seq_id > 0
+            UNION ALL SELECT first - 1 FROM bounds WHERE first IS NOT NULL
+            UNION ALL SELECT last + 1 FROM bounds WHERE last IS NOT NULL),
+pairs AS (SELECT seq_id, lead(seq_id) OVER (ORDER BY seq_id) AS next FROM present)
+SELECT p.seq_id + 1, p.next - 1, b.first_seq, b.last_seq
+FROM pairs p JOIN polling_batches b
+    ON b.source_id = :source_id AND b.first_seq < p.next AND b.last_seq > p.seq_id
+WHERE p.next > p.seq_id + 1 ORDER BY p.seq_id, b.first_seq LIMIT :limit;
+
+-- statement: ebpf_traces_absent
+WITH bounds AS (SELECT min(first_seq) AS first, max(last_seq) AS last FROM polling_batches WHERE source_id = :source_id),
+present AS (SELECT seq_id FROM ebpf_traces_rows WHERE source_id = :source_id
+            UNION ALL SELECT seq_id FROM dead_letters_rows WHERE source_id = :source_id AND seq_id > 0
+            UNION ALL SELECT first - 1 FROM bounds WHERE first IS NOT NULL
+            UNION ALL SELECT last + 1 FROM bounds WHERE last IS NOT NULL),
+pairs AS (SELECT seq_id, lead(seq_id) OVER (ORDER BY seq_id) AS next FROM present)
+SELECT p.seq_id + 1, p.next - 1, b.first_seq, b.last_seq
+FROM pairs p JOIN polling_batches b
+    ON b.source_id = :source_id AND b.first_seq < p.next AND b.last_seq > p.seq_id
+WHERE p.next > p.seq_id + 1 ORDER BY p.seq_id, b.first_seq LIMIT :limit;
+
+-- statement: cpu_profile_samples_absent
+WITH bounds AS (SELECT min(first_seq) AS first, max(last_seq) AS last FROM polling_batches WHERE source_id = :source_id),
+present AS (SELECT seq_id FROM cpu_profile_samples_rows WHERE source_id = :source_id
+            UNION ALL SELECT seq_id FROM dead_letters_rows WHERE source_id = :source_id AND seq_id > 0
+            UNION ALL SELECT first - 1 FROM bounds WHERE first IS NOT NULL
+            UNION ALL SELECT last + 1 FROM bounds WHERE last IS NOT NULL),
+pairs AS (SELECT seq_id, lead(seq_id) OVER (ORDER BY seq_id) AS next FROM present)
+SELECT p.seq_id + 1, p.next - 1, b.first_seq, b.last_seq
+FROM pairs p JOIN polling_batches b
+    ON b.source_id = :source_id AND b.first_seq < p.next AND b.last_seq > p.seq_id
+WHERE p.next > p.seq_id + 1 ORDER BY p.seq_id, b.first_seq LIMIT :limit;
+
+-- statement: memory_profile_samples_absent
+WITH bounds AS (SELECT min(first_seq) AS first, max(last_seq) AS last FROM polling_batches WHERE source_id = :source_id),
+present AS (SELECT seq_id FROM memory_profile_samples_rows WHERE source_id = :source_id
+            UNION ALL SELECT seq_id FROM dead_letters_rows WHERE source_id = :source_id AND seq_id > 0
+            UNION ALL SELECT first - 1 FROM bounds WHERE first IS NOT NULL
+            UNION ALL SELECT last + 1 FROM bounds WHERE last IS NOT NULL),
+pairs AS (SELECT seq_id, lead(seq_id) OVER (ORDER BY seq_id) AS next FROM present)
+SELECT p.seq_id + 1, p.next - 1, b.first_seq, b.last_seq
+FROM pairs p JOIN polling_batches b
+    ON b.source_id = :source_id AND b.first_seq < p.next AND b.last_seq > p.seq_id
+WHERE p.next > p.seq_id + 1 ORDER BY p.seq_id, b.first_seq LIMIT :limit;
+
+-- statement: logs_absent
+WITH bounds AS (SELECT min(first_seq) AS first, max(last_seq) AS last FROM polling_batches WHERE source_id = :source_id),
+present AS (SELECT seq_id FROM logs_rows WHERE source_id = :source_id
+            UNION ALL SELECT seq_id FROM dead_letters_rows WHERE source_id = :source_id AND seq_id > 0
+            UNION ALL SELECT first - 1 FROM bounds WHERE first IS NOT NULL
+            UNION ALL SELECT last + 1 FROM bounds WHERE last IS NOT NULL),
+pairs AS (SELECT seq_id, lead(seq_id) OVER (ORDER BY seq_id) AS next FROM present)
+SELECT p.seq_id + 1, p.next - 1, b.first_seq, b.last_seq
+FROM pairs p JOIN polling_batches b
+    ON b.source_id = :source_id AND b.first_seq < p.next AND b.last_seq > p.seq_id
+WHERE p.next > p.seq_id + 1 ORDER BY p.seq_id, b.first_seq LIMIT :limit;
+
+-- statement: loss_receipts_absent
+WITH bounds AS (SELECT min(first_seq) AS first, max(last_seq) AS last FROM polling_batches WHERE source_id = :source_id),
+present AS (SELECT seq_id FROM loss_receipts_rows WHERE source_id = :source_id
+            UNION ALL SELECT seq_id FROM dead_letters_rows WHERE source_id = :source_id AND seq_id > 0
+            UNION ALL SELECT first - 1 FROM bounds WHERE first IS NOT NULL
+            UNION ALL SELECT last + 1 FROM bounds WHERE last IS NOT NULL),
+pairs AS (SELECT seq_id, lead(seq_id) OVER (ORDER BY seq_id) AS next FROM present)
+SELECT p.seq_id + 1, p.next - 1, b.first_seq, b.last_seq
+FROM pairs p JOIN polling_batches b
+    ON b.source_id = :source_id AND b.first_seq < p.next AND b.last_seq > p.seq_id
+WHERE p.next > p.seq_id + 1 ORDER BY p.seq_id, b.first_seq LIMIT :limit;
+
+-- statement: records_absent
+WITH bounds AS (SELECT min(first_seq) AS first, max(last_seq) AS last FROM polling_batches WHERE source_id = :source_id),
+present AS (SELECT seq_id FROM records_rows WHERE source_id = :source_id
+            UNION ALL SELECT seq_id FROM dead_letters_rows WHERE source_id = :source_id AND seq_id > 0
+            UNION ALL SELECT first - 1 FROM bounds WHERE first IS NOT NULL
+            UNION ALL SELECT last + 1 FROM bounds WHERE last IS NOT NULL),
+pairs AS (SELECT seq_id, lead(seq_id) OVER (ORDER BY seq_id) AS next FROM present)
+SELECT p.seq_id + 1, p.next - 1, b.first_seq, b.last_seq
+FROM pairs p JOIN polling_batches b
+    ON b.source_id = :source_id AND b.first_seq < p.next AND b.last_seq > p.seq_id
+WHERE p.next > p.seq_id + 1 ORDER BY p.seq_id, b.first_seq LIMIT :limit;
+
+-- ---- traces ----
+
+-- statement: trace_find
+-- The indexes leave out rows without a trace: the condition says so again.
+SELECT * FROM (
+    SELECT 'spans' AS source, agent_id, session_id, epoch, seq_id, timestamp, span_id, parent_span_id, service_name,
+           span_name, span_kind, CAST(coalesce(duration_ms, 0) * 1000 AS bigint) AS duration_us,
+           CAST(CASE WHEN is_error THEN 1 ELSE 0 END AS bigint) AS is_error, attributes
+    FROM spans WHERE trace_id = :trace_id AND trace_id <> ''
+    UNION ALL
+    SELECT 'ebpf_traces', agent_id, session_id, epoch, seq_id, start_time, span_id, parent_span_id, service_name,
+           span_name, span_kind, coalesce(duration_us, 0), CAST(CASE WHEN status_code = 2 THEN 1 ELSE 0 END AS bigint), attributes
+    FROM ebpf_traces WHERE trace_id = :trace_id AND trace_id <> ''
+    UNION ALL
+    SELECT 'logs', agent_id, session_id, epoch, seq_id, timestamp, span_id, '', service_name,
+           body, severity_text, CAST(0 AS bigint),
+           CAST(CASE WHEN severity_number >= 17 THEN 1 ELSE 0 END AS bigint), attributes
+    FROM logs WHERE trace_id = :trace_id AND trace_id <> '') AS t
+ORDER BY timestamp, source, agent_id, seq_id LIMIT :limit;

@@ -297,6 +297,49 @@ SELECT count(*) FROM records_rows
 WHERE agent_id = :agent_id AND session_id = :session_id AND epoch = :epoch
   AND data_type = :data_type;
 
+-- Numbers that a batch has stored and no row has; those of dead letters are among them.
+-- statement: colony_rows_absent
+WITH batches AS (SELECT first_seq, last_seq FROM polling_batches WHERE source_id = :source_id),
+bounds AS (SELECT min(first_seq) AS first, max(last_seq) AS last FROM batches),
+present AS (SELECT seq_id FROM query_table(:table)
+            WHERE agent_id = :agent_id AND session_id = :session_id AND epoch = :epoch
+            UNION ALL SELECT first - 1 FROM bounds WHERE first IS NOT NULL
+            UNION ALL SELECT last + 1 FROM bounds WHERE last IS NOT NULL),
+pairs AS (SELECT seq_id, lead(seq_id) OVER (ORDER BY seq_id) AS next FROM present)
+SELECT greatest(p.seq_id + 1, b.first_seq), least(p.next - 1, b.last_seq)
+FROM pairs p JOIN batches b ON b.first_seq < p.next AND b.last_seq > p.seq_id
+WHERE p.next > p.seq_id + 1 ORDER BY 1 LIMIT :limit;
+
+-- statement: colony_records_absent
+WITH batches AS (SELECT first_seq, last_seq FROM polling_batches WHERE source_id = :source_id),
+bounds AS (SELECT min(first_seq) AS first, max(last_seq) AS last FROM batches),
+present AS (SELECT seq_id FROM records_rows
+            WHERE agent_id = :agent_id AND session_id = :session_id AND epoch = :epoch AND data_type = :data_type
+            UNION ALL SELECT first - 1 FROM bounds WHERE first IS NOT NULL
+            UNION ALL SELECT last + 1 FROM bounds WHERE last IS NOT NULL),
+pairs AS (SELECT seq_id, lead(seq_id) OVER (ORDER BY seq_id) AS next FROM present)
+SELECT greatest(p.seq_id + 1, b.first_seq), least(p.next - 1, b.last_seq)
+FROM pairs p JOIN batches b ON b.first_seq < p.next AND b.last_seq > p.seq_id
+WHERE p.next > p.seq_id + 1 ORDER BY 1 LIMIT :limit;
+
+-- statement: colony_trace_find
+SELECT * FROM (
+    SELECT 'spans' AS source, agent_id, session_id, epoch, seq_id, timestamp, span_id, parent_span_id,
+           service_name, span_name, span_kind, (coalesce(duration_ms, 0) * 1000)::BIGINT AS duration_us,
+           (CASE WHEN is_error THEN 1 ELSE 0 END)::BIGINT AS is_error, attributes
+    FROM spans_rows WHERE trace_id = :trace_id
+    UNION ALL
+    SELECT 'ebpf_traces', agent_id, session_id, epoch, seq_id, start_time, span_id, parent_span_id,
+           service_name, span_name, span_kind, coalesce(duration_us, 0),
+           (CASE WHEN status_code = 2 THEN 1 ELSE 0 END)::BIGINT, attributes
+    FROM ebpf_traces_rows WHERE trace_id = :trace_id
+    UNION ALL
+    SELECT 'logs', agent_id, session_id, epoch, seq_id, timestamp, span_id, '', service_name, body,
+           severity_text, 0::BIGINT, (CASE WHEN severity_number >= 17 THEN 1 ELSE 0 END)::BIGINT,
+           attributes
+    FROM logs_rows WHERE trace_id = :trace_id)
+ORDER BY timestamp, source, agent_id, seq_id LIMIT :limit;
+
 -- statement: colony_dead_count
 SELECT count(*) FROM dead_letters
 WHERE agent_id = :agent_id AND session_id = :session_id AND epoch = :epoch

@@ -87,9 +87,10 @@ static tide_status put_request(tide_buffer *out, const tide_ask *ask)
 {
     TIDE_CLEANUP(tide_buffer_done) tide_buffer position = tide_buffer_of(POSITION_MAX);
     TIDE_TRY(put_selection(out, ask));
-    TIDE_TRY(put_number(out, ask->type->start_field, ask->start_seq));
-    TIDE_TRY(
-        put_number(out, ask->type->max_field, clamp(ask->max_records, TIDE_FEED_PAGE_RECORDS_MAX)));
+    const int64_t start_seq = ask->overlap_seq > 0 ? ask->overlap_seq - 1 : ask->start_seq;
+    const int64_t max_records = ask->max_records + (ask->start_seq - start_seq);
+    TIDE_TRY(put_number(out, ask->type->start_field, start_seq));
+    TIDE_TRY(put_number(out, ask->type->max_field, clamp(max_records, TIDE_FEED_PAGE_RECORDS_MAX)));
     TIDE_TRY(put_position(&position, ask));
     return put_bytes(out, ask->type->position_field, tide_buffer_view(&position));
 }

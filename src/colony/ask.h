@@ -46,6 +46,9 @@ typedef struct tide_ask {
     const tide_colony_type *type;
     const char *data_type; /* the stream's name, also of a built-in one */
     int64_t start_seq;
+    /* The request starts before this number, at or below start_seq, and asks for as many records more:
+     * of a foreign agent (poll/overlap.c); 0: none. */
+    int64_t overlap_seq;
     int64_t last_seq; /* bounded range; 0: none */
     int64_t max_records;
     int64_t max_bytes;      /* 0: TIDE_ASK_BYTES_DEFAULT */

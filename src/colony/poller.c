@@ -268,6 +268,8 @@ static tide_status ask_page(tide_poller *poller, int index, tide_question *out, 
     stream->is_skipping = stream->is_skipping && stream->skip_from == poller->ask.start_seq;
     if (stream->is_skipping)
         tide_poll_skip_ask(stream, &poller->ask);
+    if (stream->is_forking && !stream->is_anew)
+        tide_poll_fork_ask(stream, &poller->ask);
     poller->ask.sent_us = tide_poller_mono(poller);
     tide_buffer_clear(&poller->request);
     TIDE_TRY(tide_ask_encode(&poller->request, &poller->ask, err));
@@ -455,6 +457,8 @@ static void miss_page(tide_poller *poller, tide_poll_stream *stream, tide_status
                       const char *text, int64_t retry_after_us)
 {
     const bool is_other = status == TIDE_E_CONFLICT || status == TIDE_E_SERIALIZATION;
+    if (is_answer(status))
+        stream->is_forking = false; /* begins anew, if it still differs */
     if (poller->is_lead) {
         stream->lead_us = tide_poller_mono(poller) + TIDE_POLLER_LEAD_US;
         stream->lead_seq = 0;

@@ -7,7 +7,8 @@
  *     poller_skip.c   a record that is too large for any answer
  *     poller_watch.c  the watch call: request and answer
  *     poller_report.c  reports about gaps; also recovery's
- *     poll/session_check.c  which agent answers */
+ *     poll/session_check.c  which agent answers
+ *     poll/overlap.c        has a foreign agent's history parted from ours? */
 #pragma once
 
 #include "colony/poller.h"
@@ -148,6 +149,8 @@ typedef struct tide_poll_stream {
         past_epoch; /* the highest closed one of the session, when that matters; 0: it does not */
     char past_epoch_id[TIDE_SESSION_ID_SIZE];
     tide_poll_past *past; /* NULL: none */
+    bool is_forking;      /* which of our points does the agent still have? see poll/overlap.c */
+    int fork_point;       /* the one that is asked for; -1: none is left */
     int64_t begun_epoch;  /* that the agent began last, when one was closed for it */
     int64_t begun_us;     /* since when they are counted */
     int begun_count;
@@ -247,6 +250,18 @@ TIDE_MUST_CHECK tide_status tide_poller_take_page(tide_poller *poller, tide_poll
 /* Back-off of one stream. */
 void tide_poller_hold_stream(tide_poller *poller, tide_poll_stream *stream, tide_status status,
                              const char *text);
+
+/* ---- a foreign agent's history ---- */
+
+/* Let the request start one record early, where a digest of that record is known. */
+void tide_poll_overlap_ask(const tide_poll_stream *stream, tide_ask *ask);
+/* The record that overlaps is another one: the search for the last common one begins. Otherwise what
+ * was asked for once more leaves the reply. */
+bool tide_poll_overlap_differs(tide_poller *poller, tide_poll_stream *stream, tide_reply *reply);
+/* The search's next question, and its answer. TIDE_E_NOMEM. */
+void tide_poll_fork_ask(const tide_poll_stream *stream, tide_ask *ask);
+TIDE_MUST_CHECK tide_status tide_poll_fork_take(tide_poller *poller, tide_poll_stream *stream,
+                                                const tide_reply *reply, tide_error *err);
 
 /* ---- who answers ---- */
 

@@ -19,7 +19,7 @@ static bool is_foreign(const tide_poller *poller)
 bool tide_poll_plan_is_unread(const tide_poller *poller, const tide_poll_stream *stream)
 {
     const tide_position *at = &stream->position;
-    if (!stream->is_met || stream->is_anew)
+    if (!stream->is_met || stream->is_anew || stream->is_forking)
         return true;
     if (is_foreign(poller))
         return stream->is_more || at->last_seq < at->cursor.contiguous;
@@ -199,8 +199,10 @@ void tide_poll_plan_ask(const tide_poller *poller, const tide_poll_stream *strea
         out->epoch = stream->past_epoch;
         out->epoch_id = stream->past_epoch_id;
     }
-    out->points = at->points;
-    out->point_count = at->point_count;
+    if (!at->is_foreign) {
+        out->points = at->points;
+        out->point_count = at->point_count;
+    }
     if (!is_foreign(poller) && is_unchained(stream))
         out->max_records = 1;
     if (tide_poll_plan_wants_lead(poller, stream)) {
@@ -216,4 +218,6 @@ void tide_poll_plan_ask(const tide_poller *poller, const tide_poll_stream *strea
     /* Behind a hole that is held the rest of a backlog is read on; the hole is looked at again when its time comes. */
     if (is_foreign(poller) && stream->is_more && has_held(stream))
         out->start_seq = at->cursor.highest;
+    if (is_foreign(poller))
+        tide_poll_overlap_ask(stream, out);
 }

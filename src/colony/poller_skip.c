@@ -41,6 +41,7 @@ void tide_poll_skip_ask(const tide_poll_stream *stream, tide_ask *ask)
                          ? stream->skip_low + (stream->skip_high - stream->skip_low) / 2
                          : stream->skip_from + (tried > 0 ? 2 * tried : 1);
     ask->max_records = 1;
+    ask->overlap_seq = 0;
     ask->reader = NULL; /* nothing behind it is settled */
 }
 

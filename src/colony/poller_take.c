@@ -453,6 +453,10 @@ tide_status tide_poller_take_page(tide_poller *poller, tide_poll_stream *stream,
         take_past(stream->past, &reply);
         return TIDE_OK;
     }
+    if (stream->is_forking)
+        return tide_poll_fork_take(poller, stream, &reply, err);
+    if (tide_poll_overlap_differs(poller, stream, &reply))
+        return TIDE_OK;
     stream->is_too_large = false;
     tide_poll_page_grow(&stream->page, elapsed_us);
     return take_reply(poller, stream, &reply, err);

@@ -126,7 +126,7 @@ static void make_ask(tide_recovery *r)
                         .max_records = page,
                         .session_id = "",
                         .points = r->position.points,
-                        .point_count = r->position.point_count,
+                        .point_count = r->position.is_foreign ? 0 : r->position.point_count,
                         .sent_us = r->options.env->mono_us(r->options.env)};
     const bool is_last = gap->attempts + 1 >= r->options.attempt_max || is_presumed(gap);
     if (r->position.is_foreign && is_last) {

@@ -111,6 +111,7 @@ typedef struct tide_change {
     int dead_count;
     const tide_reply_frame *frames;
     int frame_count;
+    bool is_repair; /* rows that were stored before, and are gone: no rollups, no batch */
 
     /* Gap records to be changed (by id; start_seq never changes) or written (id 0); of `to`, or of `closed` when
      * is_closing. */
@@ -205,6 +206,11 @@ TIDE_MUST_CHECK tide_status tide_settle_skip(tide_change *out, const tide_positi
                                              const tide_reply *reply, int64_t after,
                                              int64_t through, const char *reason, int64_t now_us,
                                              tide_error *err);
+
+/* A foreign agent's history has parted from ours behind common: the position closes as diverged, and
+ * the next one, in the position's epoch + 1, begins behind it. */
+TIDE_MUST_CHECK tide_status tide_settle_fork(tide_change *out, const tide_position *at,
+                                             int64_t common, int64_t now_us, tide_error *err);
 
 /* ---- acts of an operator; each is noted in history ---- */
 

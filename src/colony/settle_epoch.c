@@ -1,6 +1,8 @@
 /* settle_epoch.c - the history that we followed begins, or has ended: sessions, epochs, divergence. See settle.h. */
 #include "colony/settle_parts.h"
 
+#include "base/cleanup.h"
+
 #include <inttypes.h>
 #include <stdio.h>
 #include <string.h>
@@ -265,6 +267,34 @@ void tide_settle_lower_past(tide_gap_list *list, const tide_gap *gaps, int count
             list->past_through = gaps[i].start_seq - 1;
 }
 
+/* ---- a foreign agent ---- */
+
+tide_status tide_settle_fork(tide_change *out, const tide_position *at, int64_t common,
+                             int64_t now_us, tide_error *err)
+{
+    memset(out, 0, sizeof *out);
+    TIDE_CLEANUP(tide_change_done) tide_change change = {.note = ""};
+    tide_settling s;
+    TIDE_TRY(tide_settling_begin(&s, &change, at, now_us, err));
+    TIDE_TRY(tide_settling_close(&s, common, "diverged", err));
+    change.closes_all_gaps = true;
+    change.closes_gaps_above = common;
+    (void)snprintf(change.note, sizeof change.note, "diverged above %" PRId64, common);
+    tide_position *to = &change.to;
+    put_text(to->session_id, sizeof to->session_id, at->session_id);
+    to->epoch = at->epoch + 1;
+    to->first = common + 1;
+    to->last_seq = common;
+    to->head = common;
+    to->is_foreign = true;
+    tide_cursor_done(&to->cursor);
+    tide_cursor_init(&to->cursor, common, TIDE_POSITION_HOLES_MAX);
+    hand_points_on(&s, common);
+    *out = change;
+    memset(&change, 0, sizeof change);
+    return TIDE_OK;
+}
+
 /* Everything of our epoch is settled: the next one begins. */
 static tide_status pass_on(tide_settling *s, const tide_reply_epoch *next, tide_error *err)
 {
@@ -367,7 +397,7 @@ static tide_status check_history(const tide_settling *s, tide_error *err)
 tide_status tide_settling_follow(tide_settling *s, tide_error *err)
 {
     const tide_reply *reply = s->reply;
-    if (s->at->epoch == 0)
+    if (s->at->epoch == 0 || s->at->is_foreign)
         return adopt(s, err);
     if (reply->standing == TIDE_FEED_STANDING_DIVERGED)
         return diverge(s, err);

@@ -1,6 +1,8 @@
 /* settle_page.c - a page of the history that we follow. See settle.h. */
 #include "colony/settle_parts.h"
 
+#include "colony/poll/record_digest.h"
+
 #include <inttypes.h>
 #include <string.h>
 
@@ -306,6 +308,27 @@ static tide_status take_from_before(tide_settling *s, int *next, tide_error *err
                                   "missing", err);
 }
 
+/* Digests of records, at distances from the page's end that double: one of them overlaps the next
+ * page, and the others tell where a history has parted. */
+static void keep_shown_points(tide_settling *s)
+{
+    enum { STEPS = 24 };
+    const tide_reply *reply = s->reply;
+    tide_position *to = s->to;
+    const int64_t top = to->point_count > 0 ? to->points[to->point_count - 1].seq : 0;
+    if (get_top(reply) <= top)
+        return;
+    for (int step = STEPS; step >= 0; step--) {
+        const int64_t back = step == 0 ? 0 : INT64_C(1) << (step - 1);
+        const int64_t i = reply->record_count - 1 - back;
+        unsigned char digest[TIDE_FEED_DIGEST_SIZE];
+        if (i < 0 || reply->records[i].seq <= top || reply->records[i].is_dead ||
+            !tide_record_fields_digest(reply->records[i].message, digest))
+            continue;
+        tide_position_point(to, reply->records[i].seq, digest);
+    }
+}
+
 static tide_status settle_shown(tide_settling *s, int64_t *covered, tide_error *err)
 {
     const tide_reply *reply = s->reply;
@@ -326,6 +349,7 @@ static tide_status settle_shown(tide_settling *s, int64_t *covered, tide_error *
     TIDE_TRY(keep_unnumbered(s, err));
     if (tide_cursor_has(cursor, 1) && s->to->first == 0)
         s->to->first = 1;
+    keep_shown_points(s);
     *covered = reply->record_count > 0 ? get_top(reply) : INT64_MAX;
     TIDE_TRY(tide_position_hold(s->to, s->mono_us, err));
     return give_up_old(s, *covered, err);

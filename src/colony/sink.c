@@ -92,3 +92,26 @@ tide_status tide_sink_fail_owner(const tide_position *to, tide_view owner, tide_
                      "the addresses (tidemark colony agent ls), or remove '%.*s'",
                      to->session_id, len, name, to->agent_id, len, name);
 }
+
+static int compare_intervals(const void *a, const void *b)
+{
+    const int64_t x = ((const tide_interval *)a)->first;
+    const int64_t y = ((const tide_interval *)b)->first;
+    return (x > y) - (x < y);
+}
+
+tide_status tide_sink_tell_absent(tide_interval *found, int count, tide_interval_fn *fn, void *arg,
+                                  tide_error *err)
+{
+    int64_t through = 0;
+    if (count > 1)
+        qsort(found, (size_t)count, sizeof *found, compare_intervals);
+    for (int i = 0; i < count; i++) {
+        const int64_t first = found[i].first > through ? found[i].first : through + 1;
+        if (first > found[i].last)
+            continue;
+        TIDE_TRY(fn(arg, (tide_interval){first, found[i].last}, err));
+        through = found[i].last;
+    }
+    return TIDE_OK;
+}

@@ -80,6 +80,35 @@ typedef struct tide_gap_filter {
 
 enum { TIDE_SINK_GAPS_MAX = 10000 };
 
+enum {
+    TIDE_SINK_ABSENT_MAX = 20000, /* intervals of one look */
+    TIDE_SINK_TRACE_MAX = 10000,  /* rows of one trace */
+};
+
+/* Numbers of a stored batch that have no row and no dead letter. */
+typedef tide_status tide_interval_fn(void *arg, tide_interval absent, tide_error *err);
+
+/* A row of spans, ebpf_traces or logs. Texts are borrowed for the call; "": none. */
+typedef struct tide_trace_row {
+    int64_t index;    /* 0: the first; the read may begin again */
+    tide_view source; /* the table */
+    tide_view agent_id;
+    tide_view session_id;
+    int64_t epoch;
+    int64_t seq;
+    int64_t time_us;
+    tide_view span_id;
+    tide_view parent_span_id;
+    tide_view service_name;
+    tide_view name; /* of the span; of a log its body */
+    tide_view kind; /* of the span; of a log its severity */
+    int64_t duration_us;
+    bool is_error;
+    tide_view attributes; /* JSON */
+} tide_trace_row;
+/* Called inside of the read. */
+typedef tide_status tide_trace_fn(void *arg, const tide_trace_row *row, tide_error *err);
+
 typedef struct tide_retained {
     int64_t rows;
     int64_t batches;
@@ -130,6 +159,13 @@ typedef struct tide_sink_ops {
     tide_status (*count)(tide_sink *sink, const tide_position *which, tide_position_fn *fn,
                          void *arg, int64_t *rows, int64_t *dead, tide_error *err);
 
+    /* Ascending; at most TIDE_SINK_ABSENT_MAX. fn may use the sink. */
+    tide_status (*absent)(tide_sink *sink, const tide_position *which, tide_interval_fn *fn,
+                          void *arg, tide_error *err);
+    /* Ascending by time. */
+    tide_status (*trace)(tide_sink *sink, const char *trace_id, tide_trace_fn *fn, void *arg,
+                         tide_error *err);
+
     /* One bounded turn: rows older than their type's keep_us (or the sink's), gaps that ended longer ago than gap_keep_us. */
     tide_status (*retain)(tide_sink *sink, int64_t gap_keep_us, tide_retained *out,
                           tide_error *err);
@@ -174,6 +210,10 @@ static inline tide_status tide_sink_apply(tide_sink *sink, tide_change *change, 
 {
     return sink->ops->apply(sink, change, err);
 }
+
+/* For engines: intervals of overlapping batches as one list, ascending. Reorders found. */
+TIDE_MUST_CHECK tide_status tide_sink_tell_absent(tide_interval *found, int count,
+                                                  tide_interval_fn *fn, void *arg, tide_error *err);
 
 /* For engines: TIDE_E_EXISTS, the session of `to` is another agent's. */
 TIDE_MUST_CHECK tide_status tide_sink_fail_owner(const tide_position *to, tide_view owner,

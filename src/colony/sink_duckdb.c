@@ -203,6 +203,8 @@ static const tide_sink_ops duckdb_ops = {
     .gaps = tide_duck_sink_gaps,
     .gap = tide_duck_sink_gap,
     .count = tide_duck_sink_count,
+    .absent = tide_duck_sink_absent,
+    .trace = tide_duck_sink_trace,
     .retain = tide_duck_sink_retain,
     .query = tide_duck_sink_query,
 };

@@ -90,8 +90,8 @@ const tide_sql *tide_duck_expire_statement(tide_stream_kind kind);
 
 /* Append records to their table, and what they add to the rollups. */
 TIDE_MUST_CHECK tide_status tide_duck_put_records(tide_duck *duck, const tide_position *position,
-                                                  const tide_reply_record *const *records,
-                                                  int count, int64_t now_us, tide_error *err);
+                                                  const tide_change *change, int64_t now_us,
+                                                  tide_error *err);
 
 /* ---- the operations ---- */
 
@@ -101,6 +101,10 @@ tide_status tide_duck_sink_positions(tide_sink *base, const char *agent_id, cons
                                      tide_error *err);
 tide_status tide_duck_sink_gaps(tide_sink *base, const tide_gap_filter *filter, tide_gap_fn *fn,
                                 void *arg, tide_error *err);
+tide_status tide_duck_sink_absent(tide_sink *base, const tide_position *which, tide_interval_fn *fn,
+                                  void *arg, tide_error *err);
+tide_status tide_duck_sink_trace(tide_sink *base, const char *trace_id, tide_trace_fn *fn,
+                                 void *arg, tide_error *err);
 tide_status tide_duck_sink_gap(tide_sink *base, int64_t id, tide_gap *out, tide_error *err);
 tide_status tide_duck_sink_count(tide_sink *base, const tide_position *which, tide_position_fn *fn,
                                  void *arg, int64_t *rows, int64_t *dead, tide_error *err);

@@ -438,10 +438,9 @@ static tide_status put_all(applying *a, tide_error *err)
     const tide_change *change = a->change;
     const tide_position owner = owner_of(a);
     if (change->row_count > 0) {
-        TIDE_TRY(tide_duck_put_records(a->sink->writer, &owner,
-                                       (const tide_reply_record *const *)change->rows,
-                                       change->row_count, a->now_us, err));
-        TIDE_TRY(put_batch(a, &owner, err));
+        TIDE_TRY(tide_duck_put_records(a->sink->writer, &owner, change, a->now_us, err));
+        if (!change->is_repair)
+            TIDE_TRY(put_batch(a, &owner, err));
     }
     if (change->dead_count > 0)
         TIDE_TRY(put_dead(a, &owner, err));

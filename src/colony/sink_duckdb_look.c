@@ -1,7 +1,9 @@
 /* What is there: positions, gaps, counts, and people's own questions. Each on a connection of its own, so that nobody who writes waits. */
+#include <stdlib.h>
 #include <string.h>
 
 #include "base/cleanup.h"
+#include "base/list.h"
 #include "colony/sink_duckdb.h"
 
 enum { QUERY_BYTES_DEFAULT = 64 << 20, GAPS_DEFAULT = 1000 };
@@ -156,6 +158,94 @@ tide_status tide_duck_sink_count(tide_sink *base, const tide_position *which, ti
     TIDE_TRY(count_rows(duck, TIDE_DUCKDB_SQL_COLONY_DEAD_EXPIRED, NULL, which, &expired, err));
     *dead += expired;
     return fn ? fn(arg, &one.position, &one.sums, err) : TIDE_OK;
+}
+
+/* ---- looking up ---- */
+
+typedef struct absent_list {
+    tide_interval *items;
+    int count;
+} absent_list;
+
+static void absent_list_done(absent_list *list)
+{
+    free(list->items);
+}
+
+static tide_status list_absent(tide_duck *duck, const tide_position *which, absent_list *out,
+                               tide_error *err)
+{
+    const tide_colony_type *type = tide_colony_type_find(which->data_type);
+    char table[TIDE_DUCK_TABLE_SIZE];
+    tide_duck_rows_table(table, type);
+    const bool is_users = type->stream->kind == TIDE_STREAM_OPAQUE;
+    TIDE_DUCK_QUERY(
+        query, duck,
+        is_users ? TIDE_DUCKDB_SQL_COLONY_RECORDS_ABSENT : TIDE_DUCKDB_SQL_COLONY_ROWS_ABSENT, err);
+    if (is_users)
+        tide_duck_bind_text(query, "data_type", which->data_type);
+    else
+        tide_duck_bind_text(query, "table", table);
+    tide_duck_bind_i64(query, "source_id", which->source_id);
+    tide_duck_bind_text(query, "agent_id", which->agent_id);
+    tide_duck_bind_text(query, "session_id", which->session_id);
+    tide_duck_bind_i64(query, "epoch", which->epoch);
+    tide_duck_bind_i64(query, "limit", TIDE_SINK_ABSENT_MAX);
+    TIDE_EACH(tide_duck_query_step(query, err)) {
+        TIDE_TRY(tide_list_room(&out->items, out->count, sizeof *out->items, TIDE_LIST_MAX, err));
+        const int64_t first = tide_duck_col_i64(query);
+        out->items[out->count++] = (tide_interval){first, tide_duck_col_i64(query)};
+    }
+    return TIDE_OK;
+}
+
+tide_status tide_duck_sink_absent(tide_sink *base, const tide_position *which, tide_interval_fn *fn,
+                                  void *arg, tide_error *err)
+{
+    TIDE_CLEANUP(absent_list_done) absent_list list = {0};
+    {
+        TIDE_CLEANUP(tide_duck_closep) tide_duck *duck = NULL;
+        TIDE_TRY(tide_duck_connect(&duck, tide_duck_sink_of(base)->db, err));
+        TIDE_TRY(list_absent(duck, which, &list, err));
+    }
+    return tide_sink_tell_absent(list.items, list.count, fn, arg, err);
+}
+
+static tide_view text_of(tide_duck_query *query)
+{
+    const bool is_null = tide_duck_col_is_null(query);
+    const tide_view text = tide_duck_col_text(query);
+    return is_null ? tide_view_of("") : text;
+}
+
+tide_status tide_duck_sink_trace(tide_sink *base, const char *trace_id, tide_trace_fn *fn,
+                                 void *arg, tide_error *err)
+{
+    TIDE_CLEANUP(tide_duck_closep) tide_duck *duck = NULL;
+    TIDE_TRY(tide_duck_connect(&duck, tide_duck_sink_of(base)->db, err));
+    TIDE_DUCK_QUERY(query, duck, TIDE_DUCKDB_SQL_COLONY_TRACE_FIND, err);
+    tide_duck_bind_text(query, "trace_id", trace_id);
+    tide_duck_bind_i64(query, "limit", TIDE_SINK_TRACE_MAX);
+    int64_t index = 0;
+    TIDE_EACH(tide_duck_query_step(query, err)) {
+        tide_trace_row row = {.index = index++};
+        row.source = text_of(query);
+        row.agent_id = text_of(query);
+        row.session_id = text_of(query);
+        row.epoch = tide_duck_col_i64(query);
+        row.seq = tide_duck_col_i64(query);
+        row.time_us = tide_duck_col_time(query);
+        row.span_id = text_of(query);
+        row.parent_span_id = text_of(query);
+        row.service_name = text_of(query);
+        row.name = text_of(query);
+        row.kind = text_of(query);
+        row.duration_us = tide_duck_col_i64(query);
+        row.is_error = tide_duck_col_i64(query) != 0;
+        row.attributes = text_of(query);
+        TIDE_TRY(fn(arg, &row, err));
+    }
+    return TIDE_OK;
 }
 
 /* ---- questions ---- */

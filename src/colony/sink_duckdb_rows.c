@@ -190,8 +190,7 @@ void tide_duck_rows_table(char out[TIDE_DUCK_TABLE_SIZE], const tide_colony_type
 }
 
 tide_status tide_duck_put_records(tide_duck *duck, const tide_position *position,
-                                  const tide_reply_record *const *records, int count,
-                                  int64_t now_us, tide_error *err)
+                                  const tide_change *change, int64_t now_us, tide_error *err)
 {
     const tide_colony_type *type = tide_colony_type_find(position->data_type);
     TIDE_CLEANUP(row_writer_done) row_writer writer = {.type = type->stream};
@@ -202,8 +201,8 @@ tide_status tide_duck_put_records(tide_duck *duck, const tide_position *position
     char table[TIDE_DUCK_TABLE_SIZE];
     tide_duck_rows_table(table, type);
     TIDE_TRY(tide_duck_append_begin(&writer.out, duck, table, err));
-    for (int i = 0; i < count; i++)
-        TIDE_TRY(put_record(&writer, position, records[i], now_us, err));
+    for (int i = 0; i < change->row_count; i++)
+        TIDE_TRY(put_record(&writer, position, change->rows[i], now_us, err));
     TIDE_TRY(tide_duck_append_end(&writer.out, err));
-    return put_rollups(&writer, duck, position, err);
+    return change->is_repair ? TIDE_OK : put_rollups(&writer, duck, position, err);
 }

@@ -713,7 +713,8 @@ static tide_status query(tide_sink *sink, const tide_sink_query *asked, const ti
     {                                                                                              \
         .name = (engine), .close = close_sink, .load = load, .apply = sink_sql_apply,              \
         .positions = positions, .gaps = tide_sink_sql_gaps, .gap = tide_sink_sql_gap,              \
-        .count = count, .retain = sink_sql_retain, .query = query,                                 \
+        .count = count, .absent = tide_sink_sql_absent, .trace = tide_sink_sql_trace,              \
+        .retain = sink_sql_retain, .query = query,                                                 \
     }
 static const tide_sink_ops sqlite_ops = SQL_OPS("sqlite");
 static const tide_sink_ops postgres_ops = SQL_OPS("postgres");

@@ -46,4 +46,11 @@ tide_status tide_sink_sql_gaps(tide_sink *sink, const tide_gap_filter *filter, t
                                void *arg, tide_error *err);
 tide_status tide_sink_sql_gap(tide_sink *sink, int64_t id, tide_gap *out, tide_error *err);
 
+/* ---- looking up (repair/find_sql.c) ---- */
+
+tide_status tide_sink_sql_absent(tide_sink *sink, const tide_position *which, tide_interval_fn *fn,
+                                 void *arg, tide_error *err);
+tide_status tide_sink_sql_trace(tide_sink *sink, const char *trace_id, tide_trace_fn *fn, void *arg,
+                                tide_error *err);
+
 /* ---- retention ---- */

@@ -379,8 +379,10 @@ tide_status tide_sink_sql_put_rows(tide_tx *tx, const tide_change *change, const
         TIDE_CLEANUP(tide_rollup_done) tide_rollup rollup;
         tide_rollup_init(&rollup, type);
         TIDE_TRY(copy_rows(tx, change, type, source_id, &maker, &rollup, err));
-        TIDE_TRY(put_rollup(tx, of, &rollup, err));
-        TIDE_TRY(put_batch(tx, change, of, source_id, now_us, err));
+        if (!change->is_repair) {
+            TIDE_TRY(put_rollup(tx, of, &rollup, err));
+            TIDE_TRY(put_batch(tx, change, of, source_id, now_us, err));
+        }
     }
     if (change->dead_count > 0)
         TIDE_TRY(put_dead(tx, change, source_id, now_us, err));

@@ -41,6 +41,7 @@ typedef struct rig_row {
     uint64_t seq;
     int64_t from_us; /* visible from then on, on the colony's clock; 0: always */
     bool is_gone;
+    int version;    /* another record with this number */
     bool is_broken; /* its inside cannot be decoded */
 } rig_row;
 

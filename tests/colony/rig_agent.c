@@ -368,8 +368,10 @@ static void put_span(tide_buffer *out, const rig_agent *agent, const rig_row *ro
     tide_buffer_init(&span, 1024);
     char id[TIDE_AGENT_ID_MAX + 32];
     (void)snprintf(id, sizeof id, "%s-%llu", agent->name, (unsigned long long)row->seq);
-    put_number(&span, 1, (uint64_t)agent->clock.wall_us / 1000);
-    if (row->is_broken) /* a number where a text belongs */
+    put_number(&span, 1, UINT64_C(1700000000000) + row->seq);
+    if (row->version > 0)
+        put_number(&span, 8, (uint64_t)row->version); /* http_status */
+    if (row->is_broken)                               /* a number where a text belongs */
         put_number(&span, 2, 77);
     else
         put_bytes(&span, 2, tide_view_of(id));

@@ -317,7 +317,7 @@ static tide_status cli_colony_checkpoint_reset(tide_cli *cli, tide_error *err)
     request.all = tide_cli_is_given(cli, TIDE_CLI_ALL);
     if (cli->arg_count == 0 && !request.all)
         return tide_fail(err, TIDE_E_INVALID, "which checkpoints? name an agent, or say --all");
-    return change_checkpoint(cli, "ResetCheckpoints", &request.base, false, err);
+    return change_checkpoint(cli, "ResetCheckpoints", &request.base, true, err);
 }
 
 static tide_status cli_colony_checkpoint_set(tide_cli *cli, tide_error *err)
@@ -372,6 +372,38 @@ static tide_status cli_colony_audit(tide_cli *cli, tide_error *err)
     return tide_cli_colony_ask_with(
         cli, TIDE_STORE_EXISTING, !request.without_agents, "Audit", &request.base,
         &tidemark__colony__v1__audit_response__descriptor, print_audit, err);
+}
+
+/* ---- repair ---- */
+
+static tide_status print_repaired(tide_cli *cli, const ProtobufCMessage *response, tide_error *err)
+{
+    const COLONY(RepairResponse) *answer = (const COLONY(RepairResponse) *)response;
+    tide_cli_table table;
+    for (size_t i = 0; i < answer->n_lines && cli->out.is_json; i++)
+        TIDE_TRY(tide_cli_print_message(&cli->out, &answer->lines[i]->base, err));
+    tide_cli_table_begin(&table, &cli->out, "AGENT,TYPE,RESTORED#,MISSING#,REASON");
+    for (size_t i = 0; i < answer->n_lines && !cli->out.is_json; i++) {
+        const COLONY(RepairLine) *line = answer->lines[i];
+        tide_cli_table_cell(&table, line->agent_id);
+        tide_cli_table_cell(&table, line->data_type);
+        tide_cli_table_number(&table, (int64_t)line->restored);
+        tide_cli_table_number(&table, (int64_t)line->missing);
+        tide_cli_table_cell(&table, *line->reason ? line->reason : NULL);
+    }
+    TIDE_TRY(tide_cli_table_done(&table, err));
+    return answer->whole
+               ? TIDE_OK
+               : tide_fail(err, TIDE_E_DAMAGED, "rows are missing, and no agent has them");
+}
+
+static tide_status cli_colony_repair(tide_cli *cli, tide_error *err)
+{
+    COLONY(RepairRequest) request = COLONY_INIT(REPAIR_REQUEST);
+    request.agent_id = tide_cli_colony_text(tide_cli_text(cli, TIDE_CLI_AGENT));
+    return tide_cli_colony_ask_with(cli, TIDE_STORE_EXISTING, true, "Repair", &request.base,
+                                    &tidemark__colony__v1__repair_response__descriptor,
+                                    print_repaired, err);
 }
 
 /* ---- the daemon ---- */
@@ -638,6 +670,20 @@ static const tide_cli_verb verbs[] = {
                 "session and epoch; rows are counted again, and digests are compared with the "
                 "agents.",
      .run = cli_colony_audit},
+    {.name = "repair",
+     .arguments = "",
+     .takes = TIDE_CLI_LIST(AGENT, TIDE_CLI_AGENT_SECURITY, TIDE_CLI_SERVICE_OPTIONS),
+     .overrides = TIDE_CLI_OVERRIDES(
+         TIDE_CLI_COLONY_TOKEN,
+         {.id = TIDE_CLI_AGENT, .max = 1, .value = "NAME", .help = "only this agent's rows"}),
+     .summary = "store rows again that are gone and that the agents still have; exit code 8 where "
+                "some cannot be had",
+     .details =
+         "A stream is short where fewer rows are left than were stored and have not expired. "
+         "Prints the\n"
+         "streams that were short: how many rows were restored, how many are missing, and "
+         "why.",
+     .run = cli_colony_repair},
     {.name = "agent add",
      .arguments = "NAME ADDRESS",
      .takes = TIDE_CLI_LIST(TIDE_CLI_COLONY_OPTIONS),
@@ -670,9 +716,9 @@ static const tide_cli_verb verbs[] = {
      .run = cli_colony_checkpoint_show},
     {.name = "checkpoint reset",
      .arguments = "[AGENT] [TYPE]",
-     .takes = TIDE_CLI_LIST(ALL, TIDE_CLI_COLONY_OPTIONS),
+     .takes = TIDE_CLI_LIST(ALL, TIDE_CLI_AGENT_SECURITY, TIDE_CLI_SERVICE_OPTIONS),
      .overrides = TIDE_CLI_OVERRIDES(TIDE_CLI_COLONY_TOKEN),
-     .summary = "read again from the start; rows that are stored are not stored twice",
+     .summary = "read again from the start; what was deleted is restored, nothing is stored twice",
      .run = cli_colony_checkpoint_reset},
     {.name = "checkpoint set",
      .arguments = "AGENT TYPE NUMBER",

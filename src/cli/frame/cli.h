@@ -71,6 +71,7 @@ extern const tide_cli_command tide_cli_agent;
 extern const tide_cli_command tide_cli_colony_command;
 extern const tide_cli_command tide_cli_gaps;
 extern const tide_cli_command tide_cli_query;
+extern const tide_cli_command tide_cli_trace;
 extern const tide_cli_command tide_cli_export;
 extern const tide_cli_command tide_cli_replica;
 extern const tide_cli_command tide_cli_lake;

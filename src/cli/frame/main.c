@@ -23,6 +23,7 @@ const tide_cli_command *const tide_cli_commands[] = {
     &tide_cli_colony_command,
     &tide_cli_gaps,
     &tide_cli_query,
+    &tide_cli_trace,
     &tide_cli_export,
     &tide_cli_replica,
     &tide_cli_lake,

@@ -32,6 +32,8 @@
     X("AcceptGap", ADMIN, accept_gap_request, gap, accept_gap)                                     \
     X("ListIncidents", READ, list_incidents_request, list_incidents_response, list_incidents)      \
     X("Audit", READ, audit_request, audit_response, audit)                                         \
+    X("Repair", ADMIN, repair_request, repair_response, repair)                                    \
+    X("GetTrace", READ, get_trace_request, get_trace_response, get_trace)                          \
     X("Export", ADMIN, export_request, export_response, export)
 
 /* ---- by the network ---- */

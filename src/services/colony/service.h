@@ -80,6 +80,12 @@ tide_colony_fn tide_colony_accept_gap;
 tide_colony_fn tide_colony_list_incidents;
 /* service_rows.c */
 tide_colony_fn tide_colony_audit;
+tide_colony_fn tide_colony_repair;
+tide_colony_fn tide_colony_get_trace;
+/* Restore what is missing of an agent's data type (NULL: all). Does nothing where no agent can be
+ * asked; what cannot be had is no failure. */
+TIDE_MUST_CHECK tide_status tide_colony_restore_rows(tide_colony *colony, const char *agent_id,
+                                                     const char *data_type, tide_error *err);
 tide_colony_fn tide_colony_query;
 /* The method by the network: it waits for a thread of its own. arg: the colony. */
 void tide_colony_run_query(tide_call *call, tide_view message, void *arg);

@@ -232,6 +232,7 @@ tide_status tide_colony_reset_checkpoints(tide_colony *colony, const ProtobufCMe
         colony->sink->ops->positions(colony->sink, agent_id, data_type, false, keep_name, &n, err));
     if (n.count == 0 && !given->all)
         return tide_fail(err, TIDE_E_NOT_FOUND, "there is no such checkpoint");
+    TIDE_TRY(tide_colony_restore_rows(colony, agent_id, data_type, err));
     for (size_t i = 0; i < n.count; i++)
         TIDE_TRY(move(colony, n.list[i].agent_id, n.list[i].data_type, 0, err));
     if (colony->scheduler)

@@ -7,6 +7,7 @@
 #include "base/file.h"
 #include "colony/audit.h"
 #include "colony/export.h"
+#include "colony/repair/repair.h"
 #include "services/api/cells.h"
 #include "services/api/messages.h"
 #include "services/api/rpc.h"
@@ -69,6 +70,129 @@ tide_status tide_colony_audit(tide_colony *colony, const ProtobufCMessage *reque
         return status;
     COLONY(AuditResponse) rest = COLONY_INIT(AUDIT_RESPONSE);
     rest.balanced = status >= TIDE_OK;
+    return tide_rpc_pack(out, &rest.base, err);
+}
+
+/* ---- repair ---- */
+
+static tide_status put_repaired(void *arg, const tide_repair_line *line, tide_error *err)
+{
+    const audit *a = arg;
+    COLONY(RepairLine) row = COLONY_INIT(REPAIR_LINE);
+    row.agent_id = tide_rpc_borrow(line->agent_id);
+    row.data_type = tide_rpc_borrow(line->data_type);
+    row.restored = (uint64_t)line->restored;
+    row.missing = (uint64_t)line->missing;
+    row.reason = tide_rpc_borrow(line->reason);
+    return tide_rpc_put_message(a->out, 1, &row.base, err);
+}
+
+tide_status tide_colony_repair(tide_colony *colony, const ProtobufCMessage *request,
+                               tide_buffer *out, tide_error *err)
+{
+    const COLONY(RepairRequest) *given = (const COLONY(RepairRequest) *)request;
+    audit a = {.colony = colony, .out = out};
+    TIDE_TRY(tide_colony_check_names(colony, given->agent_id, NULL, err));
+    const tide_repair_options options = {.sink = colony->sink,
+                                         .env = colony->env,
+                                         .agent_id = tide_rpc_text(given->agent_id),
+                                         .ask = colony->links ? ask_agent : NULL,
+                                         .ask_arg = &a,
+                                         .fn = put_repaired,
+                                         .arg = &a};
+    const tide_status status = tide_repair(&options, err);
+    if (status < TIDE_OK && status != TIDE_E_DAMAGED)
+        return status;
+    COLONY(RepairResponse) rest = COLONY_INIT(REPAIR_RESPONSE);
+    rest.whole = status >= TIDE_OK;
+    return tide_rpc_pack(out, &rest.base, err);
+}
+
+tide_status tide_colony_restore_rows(tide_colony *colony, const char *agent_id,
+                                     const char *data_type, tide_error *err)
+{
+    audit a = {.colony = colony};
+    const tide_repair_options options = {.sink = colony->sink,
+                                         .env = colony->env,
+                                         .agent_id = agent_id,
+                                         .data_type = data_type,
+                                         .ask = ask_agent,
+                                         .ask_arg = &a};
+    if (!colony->links)
+        return TIDE_OK;
+    const tide_status status = tide_repair(&options, err);
+    return status == TIDE_E_DAMAGED ? TIDE_OK : status;
+}
+
+/* ---- traces ---- */
+
+typedef struct trace_rows {
+    tide_buffer *out;
+    size_t begin; /* of the response: a read that runs again begins there */
+    int64_t count;
+} trace_rows;
+
+/* A text of a message, in room of the caller's. */
+static char *put_view(tide_buffer *texts, tide_view text)
+{
+    const size_t at = texts->len;
+    if (tide_buffer_append_view(texts, text) < TIDE_OK ||
+        tide_buffer_append_byte(texts, '\0') < TIDE_OK)
+        return NULL;
+    return (char *)tide_buffer_view(texts).ptr + at;
+}
+
+static tide_status put_trace_row(void *arg, const tide_trace_row *row, tide_error *err)
+{
+    trace_rows *rows = arg;
+    if (row->index == 0)
+        tide_buffer_truncate(rows->out, rows->begin);
+    rows->count = row->index + 1;
+    const tide_view views[] = {row->source,  row->agent_id,       row->session_id,
+                               row->span_id, row->parent_span_id, row->service_name,
+                               row->name,    row->kind,           row->attributes};
+    enum { COUNT = sizeof views / sizeof views[0] };
+    char *texts[COUNT];
+    size_t len = COUNT;
+    for (int i = 0; i < COUNT; i++)
+        len += views[i].len;
+    TIDE_CLEANUP(tide_buffer_done) tide_buffer room = tide_buffer_of(len);
+    TIDE_TRY(tide_buffer_check(tide_buffer_reserve(&room, len), err));
+    for (int i = 0; i < COUNT; i++) {
+        texts[i] = put_view(&room, views[i]);
+        TIDE_NEED_MEMORY(texts[i], err);
+    }
+    COLONY(TraceRow) message = COLONY_INIT(TRACE_ROW);
+    message.source = texts[0];
+    message.agent_id = texts[1];
+    message.session_id = texts[2];
+    message.epoch = (uint64_t)row->epoch;
+    message.seq_id = (uint64_t)row->seq;
+    message.timestamp = row->time_us;
+    message.span_id = texts[3];
+    message.parent_span_id = texts[4];
+    message.service_name = texts[5];
+    message.name = texts[6];
+    message.kind = texts[7];
+    message.duration_us = row->duration_us;
+    message.error = row->is_error;
+    message.attributes = texts[8];
+    return tide_rpc_put_message(rows->out, 2, &message.base, err);
+}
+
+tide_status tide_colony_get_trace(tide_colony *colony, const ProtobufCMessage *request,
+                                  tide_buffer *out, tide_error *err)
+{
+    const COLONY(GetTraceRequest) *given = (const COLONY(GetTraceRequest) *)request;
+    trace_rows rows = {.out = out, .begin = out->len};
+    if (*given->trace_id == '\0')
+        return tide_fail(err, TIDE_E_INVALID, "which trace? name its id");
+    TIDE_TRY(colony->sink->ops->trace(colony->sink, given->trace_id, put_trace_row, &rows, err));
+    if (rows.count == 0)
+        return tide_fail(err, TIDE_E_NOT_FOUND, "there is no row of trace '%.64s'",
+                         given->trace_id);
+    COLONY(GetTraceResponse) rest = COLONY_INIT(GET_TRACE_RESPONSE);
+    rest.trace_id = given->trace_id;
     return tide_rpc_pack(out, &rest.base, err);
 }
 

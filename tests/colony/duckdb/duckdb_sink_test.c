@@ -6,6 +6,7 @@
 
 #include "base/cleanup.h"
 #include "colony/duckdb/duckdb_rig.h"
+#include "colony/repair/repair.h"
 #include "colony/sink_duckdb.h"
 
 #define DAY_US INT64_C(86400000000)
@@ -566,12 +567,51 @@ static void a_foreign_database_is_refused(void **state)
                       &r->err);
 }
 
+static tide_status answer_five_to_nine(void *arg, const char *agent_id, const char *path,
+                                       tide_view request, tide_buffer *out, tide_error *err)
+{
+    (void)arg;
+    (void)agent_id;
+    (void)path;
+    (void)request;
+    answer a;
+    answer_begin(&a, "s1");
+    answer_foreign_run(&a, 5, 9);
+    const tide_status status = tide_buffer_append_view(out, answer_bytes(&a));
+    answer_done(&a);
+    return tide_buffer_check(status, err);
+}
+
+/* Rows that somebody deleted are found in the middle and at both ends of what was stored. */
+static void deleted_rows_are_stored_again(void **state)
+{
+    static const char text[] = "DELETE FROM spans_rows WHERE seq_id BETWEEN 5 AND 9";
+    duckdb_rig *r = *state;
+    const tide_sql sql = {TIDE_SQL_INIT, .name = "tamper",
+                          .engine = {{.text = text, .params = NULL, .param_count = 0},
+                                     {.text = text, .params = NULL, .param_count = 0}}};
+    const tide_repair_options options = {
+        .sink = r->sink, .env = &r->clock.env, .ask = answer_five_to_nine};
+    duckdb_rig_page(r, "web-1", "s1", 1, 20);
+    assert_ok_err(tide_repair(&options, &r->err), &r->err);
+    assert_ok_err(tide_duck_run(tide_duck_sink_of(r->sink)->writer, &sql, &r->err), &r->err);
+    const int64_t rolled_up = duckdb_rig_number(r, "SELECT sum(count)::BIGINT FROM spans_1m");
+    assert_int_equal(15, duckdb_rig_number(r, "SELECT count(*) FROM spans"));
+    assert_ok_err(tide_repair(&options, &r->err), &r->err);
+    assert_int_equal(20, duckdb_rig_number(r, "SELECT count(DISTINCT seq_id) FROM spans"));
+    assert_int_equal(rolled_up, duckdb_rig_number(r, "SELECT sum(count)::BIGINT FROM spans_1m"));
+    duckdb_rig_forget(r);
+    duckdb_rig_check(r);
+}
+
 #define CASE(f) cmocka_unit_test_setup_teardown(f, duckdb_rig_setup, duckdb_rig_teardown)
 
 TEST_FILE()
 {
     const struct CMUnitTest tests[] = {
         CASE(an_unknown_position_is_a_fresh_one),
+        CASE(deleted_rows_are_stored_again),
+        CASE(deleted_rows_are_stored_again),
         CASE(rows_and_position_survive_together),
         CASE(an_older_version_is_refused),
         CASE(applying_a_change_again_is_refused),
